@@ -1,12 +1,18 @@
-"""Checkpoints by a pattern of the user's: ``--checkpoints 'weights.{epoch+1}.keras'``."""
+"""The checkpoint of each logged step, by the log's own word, a user's pattern or a trainer's names.
+
+No checkpoint is opened: its name says which step it is of, or nothing does.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -15,356 +21,39 @@ from checkwise.readers import csv_log, json_log
 from checkwise.readers.checkpoint_names import (
     INDEX,
     NUMBERS,
-    Checkpoints,
-    LoggedSteps,
-    Matches,
+    Family,
     Numbered,
     Pattern,
-    above,
     families,
     is_whole,
     matching,
-    named_folder,
     names_in,
-    newest,
     parse,
-    proven,
-    shared_note,
-    short_name,
-    some,
 )
 from checkwise.readers.log import Trainer
 from checkwise.readers.transformers import of_another_training
+from checkwise.words import counted, printable, shortened
 
-
-def by_pattern(pattern: Pattern, base: Path, log: LoggedSteps) -> Checkpoints:
-    """The checkpoints that a pattern matches, below the log's folder or the current one.
-
-    Raises:
-        InputError: it matches no step of the log, or one step twice, or is one off.
-    """
-    files = matching(pattern, base)
-    if not files and not pattern.is_absolute:
-        files = matching(pattern, Path())
-    matches = log.match(files)
-    if not matches.files:
-        raise _nothing_matches(pattern, base, log, matches)
-    _check_count(pattern, files, log, matches)
-    chosen, notes = {}, []
-    for step, paths in matches.files.items():
-        chosen[step], note = newest(paths)
-        if chosen[step] is None:
-            raise InputError(
-                f"Expected one checkpoint of step {step}, but --checkpoints {pattern.text!r} "
-                f"matches {some(paths)}: write more of the name, so that it matches one.",
-                code="ambiguous",
-            )
-        notes += [note] if note else []
-    notes += shared_note(matches)
-    counting = {number.name: number.offset for number in pattern.numbers if log.are(number.name)}
-    ahead = counting.get("step", counting.get("epoch", 0))
-    return Checkpoints({s: p for s, p in chosen.items() if p}, tuple(notes), ahead=ahead)
-
-
-def _nothing_matches(
-    pattern: Pattern, base: Path, log: LoggedSteps, matches: Matches
-) -> InputError:
-    expected = f"Expected checkpoints that match --checkpoints {pattern.text!r}"
-    if matches.shared:
-        return InputError(
-            f"{expected}, but the log has several steps in an epoch, and {some(matches.shared)} "
-            "could be of any of them: give a pattern with {step}.",
-            code="ambiguous",
-        )
-    if matches.unlogged:
-        steps = some([str(step) for step in log.steps])
-        return InputError(
-            f"{expected}, but the numbers in {some(matches.unlogged)} are none that the log has "
-            f"({steps}): check what they count, and write, for example, {{epoch+1}}.",
-            code="missing",
-        )
-    folder = named_folder(pattern, base)
-    names = names_in(folder)
-    there = f"which holds {some(names)}" if names else "which is empty or not there"
-    return InputError(
-        f"{expected}, but there are none in {folder}, {there}: check the pattern, which begins at "
-        "the folder of the log or at the current one.",
-        code="missing",
-    )
-
-
-def _check_count(
-    pattern: Pattern, files: Sequence[Numbered], log: LoggedSteps, matches: Matches
-) -> None:
-    """Refuse a number that is one off: Keras counts epochs in names from 1, in logs from 0."""
-    if len(pattern.numbers) != 1 or pattern.numbers[0].is_explicit or not matches.unlogged:
-        return
-    name = pattern.numbers[0].name
-    for offset in (1, -1):
-        shifted = [Numbered(f.path, {name: f.numbers[name] - offset}) for f in files]
-        if not log.match(shifted).unlogged:
-            raise InputError(
-                f"Expected {{{name}}} to count as the log does, but {some(matches.unlogged)} fits "
-                f"only if names are {abs(offset)} {'above' if offset > 0 else 'below'} the log: "
-                f"write {{{name}{offset:+d}}}, or {{{name}+0}} if they are not.",
-                code="differs",
-            )
-
-
-_TABLES: Final = (".csv", ".log", ".tsv", ".txt")
-_JSON: Final = ".json"
-
-
-def has_neighbours(log_path: Path, base: Path) -> bool:
-    """Whether folders beside the log's hold logs as well, whose checkpoints could be confused."""
-    start = "events" if log_path.is_dir() else log_path.name.split(".")[0]
-    try:
-        return any(
-            name.split(".")[0] == start
-            for folder in names_in(above(base))
-            if not (above(base) / folder).samefile(base)
-            for name in names_in(above(base) / folder)
-        )
-    except (InputError, OSError):
-        return True
-
-
-def another_log(folder: Path, log_path: Path) -> Path | None:
-    """The first other log in a folder whose trainer saves checkpoints there."""
-    try:
-        files = [folder / name for name in names_in(folder)]
-    except InputError:
-        return None
-    return next((file for file in files if file != log_path and _saves(file)), None)
-
-
-def _saves(path: Path) -> bool:
-    suffix = path.suffix.lower()
-    try:
-        if not path.is_file():
-            return False
-        if suffix == _JSON:
-            return json_log.recognises_file(path)
-        if suffix not in _TABLES or not csv_log.recognises(path):
-            return False
-        return bool(csv_log.trainer_of(csv_log.header_of(path)).folders)
-    except (InputError, OSError):
-        return False
-
-
-def steps_to_choose_from(
-    steps: Sequence[int], checkpoints: Checkpoints, *, include_unsaved: bool
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The steps that stay, and what to say about the others.
-
-    All stay where no step has a checkpoint: then nothing tells what was saved.
-
-    Args:
-        steps: the steps of the log.
-        checkpoints: the checkpoints beside it.
-        include_unsaved: whether steps without a checkpoint stay as well.
-
-    Example:
-        >>> steps_to_choose_from([1, 2], Checkpoints({2: "b.pt"}),
-        ...                      include_unsaved=False)[0]
-        (2,)
-    """
-    unsaved = [step for step in steps if step not in checkpoints.files]
-    if not unsaved or len(unsaved) == len(steps):
-        return tuple(steps), ()
-    counts = f"{len(unsaved)} of {len(steps)} logged steps have no checkpoint"
-    if include_unsaved:
-        return tuple(steps), (f"{counts}; they may be chosen, because of --include-unsaved",)
-    note = f"{counts} and are left out (--include-unsaved keeps them)"
-    return tuple(step for step in steps if step in checkpoints.files), (note,)
-
-
+_CHECKPOINT_FOLDER: Final = re.compile(r"checkpoint-[0-9]+")
+_VERSION: Final = re.compile(r"-v([0-9]+)(?=\.ckpt$|$)")  # Lightning's, where a name was taken
 _FEWEST_OLDER: Final = 2  # one name may fit an older version's count by chance
-
-
-def by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) -> Checkpoints:
-    """The checkpoints in the first folder that has any of the log's steps.
-
-    Args:
-        trainer: what wrote the log.
-        log_path: the log.
-        base: the folder of the run.
-        log: its steps.
-    """
-    unmatched: list[str] = []
-    notes: list[str] = []
-    for name in trainer.folders:
-        folder = _folder(base, name)
-        try:
-            weights = _weights(trainer, folder)
-        except InputError as error:
-            notes.append(str(error))
-            continue
-        checkpoints = _in_folder(trainer, _Place(folder, name, weights), log)
-        if trainer.state:
-            checkpoints = _of_this_training(trainer, log_path, checkpoints)
-        rivals = _rivals(trainer, log_path, base, name) if checkpoints.files else ""
-        if rivals:
-            notes.append(
-                f"the checkpoints in {folder} are not matched with steps, because {rivals}: if "
-                "they are of this run, give --checkpoints"
-            )
-        elif checkpoints.files:
-            return replace(checkpoints, notes=(*notes, *checkpoints.notes))
-        elif ".." not in name:
-            unmatched += [str(folder / name) for name in weights]
-            notes += checkpoints.notes
-    if unmatched and not notes:
-        notes.append(_unmatched_note(unmatched))
-    return Checkpoints({}, tuple(notes))
-
-
-def _unmatched_note(paths: Sequence[str]) -> str:
-    if not any(letter.isdigit() for path in paths for letter in Path(path).stem):
-        return (
-            f"the names of checkpoints beside the log ({some(paths)}) say no step: none has a path"
-        )
-    return (
-        f"no name of a checkpoint fits a step of the log for sure ({some(paths)}): if they are of "
-        "its steps, say which number they carry, as in --checkpoints 'model-{epoch+1}.pt' if it is "
-        "one more than in the log, 'model-{epoch}.pt' if it is the same"
-    )
-
-
-def _folder(base: Path, name: str) -> Path:
-    folder = base
-    for part in name.split("/"):
-        folder = above(folder) if part == ".." else folder / part
-    return folder
-
-
-def _weights(trainer: Trainer, folder: Path) -> list[str]:
-    names = (n for n in names_in(folder) if any(fnmatchcase(n, glob) for glob in trainer.weights))
-    return [name for name in names if is_whole(folder / name)]
-
-
-def _rivals(trainer: Trainer, log_path: Path, base: Path, name: str) -> str:
-    """Why checkpoints may be of another log; "" where they are not."""
-    if ".." in name and has_neighbours(log_path, base):
-        return f"other logs lie beside {base}"
-    if ".." in name and (other := another_log(above(base), log_path)):
-        return f"{other} lies there as well"
-    if not trainer.state and log_path.is_file() and (other := another_log(base, log_path)):
-        return f"they could be of {short_name(str(other))} as well"
-    return ""
-
-
-def _of_this_training(trainer: Trainer, log_path: Path, checkpoints: Checkpoints) -> Checkpoints:
-    """Without those whose own account of the training is another than the log."""
-    folders = [Path(path) for path in checkpoints.files.values()]
-    others = [str(folder) for folder in of_another_training(folders, trainer.state, log_path)]
-    if not others:
-        return checkpoints
-    note = f"{some(others)} {'is' if len(others) == 1 else 'are'} left out: by the {trainer.state}"
-    return replace(
-        checkpoints,
-        files={step: path for step, path in checkpoints.files.items() if path not in others},
-        notes=(*checkpoints.notes, f"{note} in it, of another training"),
-    )
+_TABLES: Final = (".csv", ".log", ".tsv", ".txt")
+_LONGEST_NAME: Final = 80
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A folder of checkpoints, its name from the folder of the run, and the names in it."""
+class Checkpoints:
+    """The checkpoints of a log.
 
-    folder: Path
-    name: str
-    weights: Sequence[str]
+    Args:
+        files: the file or folder of each step that has one.
+        notes: what to say about them.
+        ahead: how much more the numbers in names are than the steps of the log that they count.
+    """
 
-    def pattern(self, name: str) -> str:
-        """What --checkpoints is given for a name in the folder."""
-        return os.path.normpath(os.path.join(self.name, name))
-
-
-def _in_folder(trainer: Trainer, place: _Place, log: LoggedSteps) -> Checkpoints:
-    """The checkpoints of one folder: by the trainer's names, or by names of the user's own."""
-    numbered = _read_names(trainer.checkpoints, place)
-    matches = log.match(numbered)
-    older = log.match(_read_names(trainer.older, place))
-    if len(older.files) >= _FEWEST_OLDER and not older.unlogged and not older.shared:
-        if matches.files:
-            return Checkpoints({}, (_unclear_steps(place, older),))
-        return _with_notes(older)
-    if matches.files:
-        ahead = (
-            log.index_ahead if any(f"{{{INDEX}}}" in text for text in trainer.checkpoints) else 0
-        )
-        return replace(_with_notes(matches), ahead=ahead + _counts_one_more(trainer, matches))
-    if numbered or not trainer.named_by_user:
-        return Checkpoints({}, tuple(shared_note(matches)))
-    return _by_family(place, log)
-
-
-def _counts_one_more(trainer: Trainer, matches: Matches) -> bool:
-    patterns = [parse(text) for text in trainer.checkpoints if "{step+1}" in text]
-    names = [os.path.basename(path) for paths in matches.files.values() for path in paths]
-    return any(pattern.read_name(name) is not None for pattern in patterns for name in names)
-
-
-def _unclear_steps(place: _Place, matches: Matches) -> str:
-    paths = [path for paths in matches.files.values() for path in paths]
-    return (
-        f"{some(paths)} are not matched with steps, because it is not clear from where names "
-        f"count: give --checkpoints {place.pattern('*step={step+1}*.ckpt')!r} if they count one "
-        f"step more than the log, as Lightning's do, {place.pattern('*step={step}*.ckpt')!r} if "
-        "as the log does"
-    )
-
-
-def _read_names(texts: Sequence[str], place: _Place) -> list[Numbered]:
-    """Names with the numbers that the first pattern of their form reads in them."""
-    patterns = [parse(text, known=(*NUMBERS, INDEX)) for text in texts]
-    checkpoints = []
-    for name in place.weights:
-        readings = (pattern.read_name(name) for pattern in patterns)
-        numbers = next((numbers for numbers in readings if numbers is not None), None)
-        if numbers is not None:
-            checkpoints.append(Numbered(str(place.folder / name), numbers))
-    return checkpoints
-
-
-def _with_notes(matches: Matches) -> Checkpoints:
-    files, notes = {}, []
-    for step, paths in matches.files.items():
-        path, note = newest(paths)
-        # Names by the trainer's own rule hold the same step: the plainest will do.
-        files[step] = path or min(paths, key=lambda path: (len(path), path))
-        notes += [note] if note else []
-        if path is None:
-            notes.append(f"step {step} has several checkpoints: {short_name(files[step])} is taken")
-    return Checkpoints(files, (*notes, *shared_note(matches)))
-
-
-def _by_family(place: _Place, log: LoggedSteps) -> Checkpoints:
-    related = families(place.weights)
-    fitting = [fit for f in related if (fit := proven(f, str(place.folder), log)) is not None]
-    if len(fitting) == 1:
-        files, ahead = fitting[0]
-        return Checkpoints(files, ahead=ahead)
-    if not related:
-        return Checkpoints({})
-    first = related[0]
-    from_one, as_logged = (
-        place.pattern(first.suggestion(number)) for number in ("{epoch+1}", "{epoch}")
-    )
-    which = "several kinds of names fit" if fitting else "it is not clear from where names count"
-    return Checkpoints(
-        {},
-        (
-            f"{some([name for name, _ in first.numbers])} are not matched with steps, because "
-            f"{which}: give --checkpoints {from_one!r} if they count epochs from one more than "
-            f"the log, {as_logged!r} if as the log does",
-        ),
-    )
-
-
-__all__ = ["Checkpoints", "find_checkpoints"]
-_CHECKPOINT_FOLDER: Final = re.compile(r"checkpoint-[0-9]+")
+    files: Mapping[int, str]
+    notes: tuple[str, ...] = ()
+    ahead: int = 0
 
 
 def find_checkpoints(
@@ -390,32 +79,407 @@ def find_checkpoints(
     Raises:
         InputError: the pattern is none, matches nothing, or matches one step twice.
     """
-    base = _run_folder(log_path)
+    folder = log_path if log_path.is_dir() else log_path.parent
+    # A log that is part of a checkpoint is that of the run around it.
+    base = _above(folder) if _CHECKPOINT_FOLDER.fullmatch(folder.resolve().name) else folder
     log = LoggedSteps(steps, epochs)
-    named = _told(told, steps, base)
+    # What lies beside the log comes last, and so wins over what lies in the current folder.
+    places = ((s, path) for s in steps if (n := told.get(s)) for path in (n, os.path.join(base, n)))
+    named = {step: path for step, path in places if is_whole(Path(path))}
     if pattern is not None:
-        by_name = by_pattern(parse(os.path.expanduser(pattern)), base, log)
+        by_name = _by_pattern(parse(os.path.expanduser(pattern)), base, log)
         return replace(by_name, files={**by_name.files, **named})
     if named:
         return Checkpoints(named)
     if told:
         note = f"none of the {len(told)} checkpoints that the log names is there "
         return Checkpoints({}, (f"{note}({some(list(told.values()))})",))
-    return by_trainer(trainer, log_path, base, log)
+    return _by_trainer(trainer, log_path, base, log)
 
 
-def _run_folder(log_path: Path) -> Path:
-    """The folder of a log; around it for a log that is part of a checkpoint."""
-    folder = log_path if log_path.is_dir() else log_path.parent
-    return above(folder) if _CHECKPOINT_FOLDER.fullmatch(folder.resolve().name) else folder
+def steps_to_choose_from(
+    steps: Sequence[int], checkpoints: Checkpoints, *, include_unsaved: bool
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The steps that stay, and what to say about the others, which have no checkpoint.
+
+    All stay where ``include_unsaved``, and where none has one: nothing tells what was saved.
+
+    Example:
+        >>> steps_to_choose_from([1, 2], Checkpoints({2: "b.pt"}),
+        ...                      include_unsaved=False)[0]
+        (2,)
+    """
+    saved = tuple(step for step in steps if step in checkpoints.files)
+    if len(saved) in (0, len(steps)):
+        return tuple(steps), ()
+    counts = f"{len(steps) - len(saved)} of {len(steps)} logged steps have no checkpoint"
+    if include_unsaved:
+        return tuple(steps), (f"{counts}; they may be chosen, because of --include-unsaved",)
+    return saved, (f"{counts} and are left out (--include-unsaved keeps them)",)
 
 
-def _told(told: Mapping[int, str], steps: Sequence[int], base: Path) -> dict[int, str]:
-    files = {}
-    for step in steps:
-        name = told.get(step)
-        for path in (os.path.join(base, name), name) if name else ():
-            if is_whole(Path(path)):
-                files[step] = path
-                break
-    return files
+@dataclass(frozen=True)
+class _Matches:
+    """Checkpoints and the steps they belong to.
+
+    Args:
+        files: the checkpoints of a step.
+        shared: checkpoints whose numbers fit several steps, such as one of an epoch in which
+            the log has several evaluations.
+        unlogged: checkpoints whose numbers fit no step of the log.
+        ahead: how much more names say than the steps that they count.
+    """
+
+    files: Mapping[int, Sequence[str]]
+    shared: Sequence[str]
+    unlogged: Sequence[str]
+    ahead: int
+
+    def one_per_step(self) -> Checkpoints:
+        """The newest checkpoint of a step, or else the one with the plainest name."""
+        files, notes = {}, []
+        for step, paths in self.files.items():
+            newest = _newest(paths)
+            files[step] = newest or min(paths, key=lambda path: (len(path), path))
+            name = short_name(files[step])
+            if newest is None:
+                notes.append(f"step {step} has several checkpoints: {name} is taken")
+            elif len(paths) > 1:
+                versions = counted(len(paths), "version")
+                notes.append(f"{name} is taken as the newest of {versions}")
+        if self.shared:
+            notes.append(
+                f"{some(self.shared)} could be of several steps, because the log has several in an "
+                "epoch: give --checkpoints a pattern with {step}"
+            )
+        return Checkpoints(files, tuple(notes), self.ahead)
+
+
+@dataclass(frozen=True)
+class LoggedSteps:
+    """The steps of a log and their epochs; without epochs a step is an epoch."""
+
+    steps: Sequence[int]
+    epochs: Mapping[int, int]
+
+    def match(self, checkpoints: Sequence[Numbered]) -> _Matches:
+        """Give checkpoints to steps: all numbers in a name have to fit."""
+        by_numbers: dict[frozenset[tuple[str, int | None]], list[int]] = defaultdict(list)
+        for names in {frozenset(checkpoint.numbers) for checkpoint in checkpoints}:
+            for step in self.steps:
+                numbers = frozenset((name, self._number(name, step)) for name in names)
+                by_numbers[numbers].append(step)
+        files: dict[int, list[str]] = defaultdict(list)
+        shared: list[str] = []
+        unlogged: list[str] = []
+        ahead: list[int] = []
+        for checkpoint in checkpoints:
+            steps = by_numbers.get(frozenset(checkpoint.numbers.items()), [])
+            if len(steps) == 1:
+                files[steps[0]].append(checkpoint.path)
+                ahead.append(self._ahead(checkpoint, steps[0]))
+            else:
+                (shared if steps else unlogged).append(checkpoint.path)
+        return _Matches(dict(sorted(files.items())), shared, unlogged, max(ahead, default=0))
+
+    def _ahead(self, checkpoint: Numbered, step: int) -> int:
+        """How much more a name says than its step, as far as it counts what steps do."""
+        for name in (*NUMBERS, INDEX) if self._are_epochs else ("step",):
+            if name in checkpoint.offsets:
+                return checkpoint.numbers[name] + checkpoint.offsets[name] - step
+        return 0
+
+    def _number(self, name: str, step: int) -> int | None:
+        if name == "step":
+            return step
+        epoch = self.epochs.get(step) if self.epochs else step
+        if name != INDEX or epoch is None:
+            return epoch
+        return epoch - self._first_epoch if self._first_epoch in (0, 1) else None
+
+    @cached_property
+    def _are_epochs(self) -> bool:
+        return all(self.epochs.get(step, step) == step for step in self.steps)
+
+    @cached_property
+    def _first_epoch(self) -> int:
+        return min(self.epochs.values() if self.epochs else self.steps)
+
+
+def _newest(paths: Sequence[str]) -> str | None:
+    """The one path, or the newest of Lightning's versions of one name; None if neither."""
+    if len({_VERSION.sub("", path) for path in paths}) > 1:
+        return None
+    return max(paths, key=lambda path: [int(version) for version in _VERSION.findall(path)])
+
+
+def _by_pattern(pattern: Pattern, base: Path, log: LoggedSteps) -> Checkpoints:
+    """The checkpoints that a pattern matches, below the log's folder or the current one."""
+    files = matching(pattern, base)
+    if not files and not pattern.is_absolute:
+        files = matching(pattern, Path())
+    matches = log.match(files)
+    if not matches.files:
+        raise _nothing_matches(pattern, base, log, matches)
+    _check_count(pattern, files, log, matches)
+    for step, paths in matches.files.items():
+        if _newest(paths) is None:
+            raise InputError(
+                f"Expected one checkpoint of step {step}, but --checkpoints {pattern.text!r} "
+                f"matches {some(paths)}: write more of the name, so that it matches one.",
+                code="ambiguous",
+            )
+    return matches.one_per_step()
+
+
+def _nothing_matches(
+    pattern: Pattern, base: Path, log: LoggedSteps, matches: _Matches
+) -> InputError:
+    expected = f"Expected checkpoints that match --checkpoints {pattern.text!r}"
+    if matches.shared:
+        return InputError(
+            f"{expected}, but the log has several steps in an epoch, and {some(matches.shared)} "
+            "could be of any of them: give a pattern with {step}.",
+            code="ambiguous",
+        )
+    if matches.unlogged:
+        steps = some([str(step) for step in log.steps])
+        return InputError(
+            f"{expected}, but the numbers in {some(matches.unlogged)} are none that the log has "
+            f"({steps}): check what they count, and write, for example, {{epoch+1}}.",
+            code="missing",
+        )
+    named = takewhile(lambda part: isinstance(part, str), pattern.parts[:-1])
+    folder = Path("/" if pattern.is_absolute else base, *map(str, named))
+    names = names_in(folder)
+    there = f"which holds {some(names)}" if names else "which is empty or not there"
+    return InputError(
+        f"{expected}, but there are none in {folder}, {there}: check the pattern, which begins at "
+        "the folder of the log or at the current one.",
+        code="missing",
+    )
+
+
+def _check_count(
+    pattern: Pattern, files: Sequence[Numbered], log: LoggedSteps, matches: _Matches
+) -> None:
+    """Refuse a number that is one off: Keras counts epochs in names from 1, in logs from 0."""
+    (name, written), *others = pattern.numbers
+    if others or written is not None or not matches.unlogged:
+        return
+    for offset in (1, -1):
+        shifted = [Numbered(f.path, {name: f.numbers[name] - offset}) for f in files]
+        if not log.match(shifted).unlogged:
+            raise InputError(
+                f"Expected {{{name}}} to count as the log does, but {some(matches.unlogged)} fits "
+                f"only if names are {abs(offset)} {'above' if offset > 0 else 'below'} the log: "
+                f"write {{{name}{offset:+d}}}, or {{{name}+0}} if they are not.",
+                code="differs",
+            )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A folder of checkpoints, its name from the folder of the run, and the names in it."""
+
+    folder: Path
+    name: str
+    weights: Sequence[str]
+
+    def pattern(self, name: str) -> str:
+        """What --checkpoints is given for a name in the folder."""
+        return os.path.normpath(os.path.join(self.name, name))
+
+
+def _by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) -> Checkpoints:
+    """The checkpoints in the first of the trainer's folders that has any of the log's steps."""
+    unmatched: list[str] = []
+    notes: list[str] = []
+    for name in trainer.folders:
+        folder = base
+        for part in name.split("/"):
+            folder = _above(folder) if part == ".." else folder / part
+        try:
+            weights = [
+                n for n in names_in(folder) if any(fnmatchcase(n, w) for w in trainer.weights)
+            ]
+        except InputError as error:
+            notes.append(str(error))
+            continue
+        place = _Place(folder, name, [n for n in weights if is_whole(folder / n)])
+        checkpoints = _of_this_training(trainer, log_path, _in_folder(trainer, place, log))
+        rivals = _rivals(trainer, log_path, base, name) if checkpoints.files else ""
+        if rivals:
+            notes.append(
+                f"the checkpoints in {folder} are not matched with steps, because {rivals}: if "
+                "they are of this run, give --checkpoints"
+            )
+        elif checkpoints.files:
+            return replace(checkpoints, notes=(*notes, *checkpoints.notes))
+        elif ".." not in name:
+            unmatched += [str(folder / name) for name in place.weights]
+            notes += checkpoints.notes
+    if notes or not unmatched:
+        return Checkpoints({}, tuple(notes))
+    if not any(letter.isdigit() for path in unmatched for letter in Path(path).stem):
+        beside = f"the names of checkpoints beside the log ({some(unmatched)})"
+        return Checkpoints({}, (f"{beside} say no step: none has a path",))
+    note = f"no name of a checkpoint fits a step of the log ({some(unmatched)}): if they are of its"
+    say = "steps, say which number they carry, as in --checkpoints 'model-{epoch}.pt'"
+    return Checkpoints({}, (f"{note} {say}",))
+
+
+def _in_folder(trainer: Trainer, place: _Place, log: LoggedSteps) -> Checkpoints:
+    """The checkpoints of one folder: by the trainer's names, or by names of the user's own."""
+    numbered = _read_names(trainer.checkpoints, place)
+    matches = log.match(numbered)
+    older = log.match(_read_names(trainer.older, place))
+    if len(older.files) >= _FEWEST_OLDER and not older.unlogged and not older.shared:
+        if not matches.files:
+            return older.one_per_step()
+        paths = [path for paths in older.files.values() for path in paths]
+        return Checkpoints(
+            {},
+            (
+                f"{some(paths)} are not matched with steps, because it is not clear from where "
+                f"names count: give --checkpoints {place.pattern('*step={step+1}*.ckpt')!r} if "
+                "they count one step more than the log, as Lightning's do, "
+                f"{place.pattern('*step={step}*.ckpt')!r} if as the log does",
+            ),
+        )
+    if numbered or not trainer.named_by_user:
+        return matches.one_per_step()
+    return _by_family(place, log)
+
+
+def _read_names(texts: Sequence[str], place: _Place) -> list[Numbered]:
+    """Names with the numbers that the first pattern of their form reads in them."""
+    patterns = [parse(text, known=(*NUMBERS, INDEX)) for text in texts]
+    checkpoints = {}
+    for name in place.weights:
+        for pattern in patterns:
+            if name not in checkpoints and (numbers := pattern.read_name(name)) is not None:
+                path = str(place.folder / name)
+                checkpoints[name] = Numbered(path, numbers, pattern.offsets)
+    return list(checkpoints.values())
+
+
+def _by_family(place: _Place, log: LoggedSteps) -> Checkpoints:
+    related = families(place.weights)
+    fitting = [fit for f in related if (fit := proven(f, str(place.folder), log)) is not None]
+    if len(fitting) == 1:
+        files, ahead = fitting[0]
+        return Checkpoints(files, ahead=ahead)
+    if not related:
+        return Checkpoints({})
+    first = related[0]
+    from_one, as_logged = (
+        place.pattern(first.suggestion(number)) for number in ("{epoch+1}", "{epoch}")
+    )
+    which = "several kinds of names fit" if fitting else "it is not clear from where names count"
+    return Checkpoints(
+        {},
+        (
+            f"{some([name for name, _ in first.numbers])} are not matched with steps, because "
+            f"{which}: give --checkpoints {from_one!r} if they count epochs from one more than "
+            f"the log, {as_logged!r} if as the log does",
+        ),
+    )
+
+
+def proven(family: Family, folder: str, log: LoggedSteps) -> tuple[Mapping[int, str], int] | None:
+    """The checkpoint of each step, if the whole family fits the log in one way of counting only.
+
+    And how much more the names say than the steps that they count.
+    """
+    readings: dict[tuple[tuple[int, str], ...], int] = {}
+    for axis in ("step", "epoch") if log.epochs else ("epoch",):
+        for offset in (0, 1, -1):
+            matches = log.match(
+                [
+                    Numbered(os.path.join(folder, name), {axis: number - offset}, {axis: offset})
+                    for name, number in family.numbers
+                ]
+            )
+            files = tuple((step, paths[0]) for step, paths in matches.files.items())
+            if len(files) == len(family.numbers):
+                readings.setdefault(files, matches.ahead)
+    return next(((dict(f), a) for f, a in readings.items()), None) if len(readings) == 1 else None
+
+
+def _of_this_training(trainer: Trainer, log_path: Path, checkpoints: Checkpoints) -> Checkpoints:
+    """Without those whose own account of the training is another than the log."""
+    if not trainer.state:
+        return checkpoints
+    folders = [Path(path) for path in checkpoints.files.values()]
+    others = [str(folder) for folder in of_another_training(folders, trainer.state, log_path)]
+    if not others:
+        return checkpoints
+    note = f"{some(others)} {'is' if len(others) == 1 else 'are'} left out: by the {trainer.state}"
+    return replace(
+        checkpoints,
+        files={step: path for step, path in checkpoints.files.items() if path not in others},
+        notes=(*checkpoints.notes, f"{note} in it, of another training"),
+    )
+
+
+def _rivals(trainer: Trainer, log_path: Path, base: Path, name: str) -> str:
+    """Why checkpoints may be of another log; "" where they are not."""
+    if ".." in name and _has_neighbours(log_path, base):
+        return f"other logs lie beside {base}"
+    if ".." in name and (other := _another_log(_above(base), log_path)):
+        return f"{other} lies there as well"
+    if not trainer.state and log_path.is_file() and (other := _another_log(base, log_path)):
+        return f"they could be of {short_name(str(other))} as well"
+    return ""
+
+
+def _has_neighbours(log_path: Path, base: Path) -> bool:
+    """Whether folders beside the log's hold logs as well, whose checkpoints could be confused."""
+    start = "events" if log_path.is_dir() else log_path.name.split(".")[0]
+    try:
+        folders = [_above(base) / name for name in names_in(_above(base))]
+        beside = (name for f in folders if not f.samefile(base) for name in names_in(f))
+        return any(name.split(".")[0] == start for name in beside)
+    except (InputError, OSError):
+        return True
+
+
+def _another_log(folder: Path, log_path: Path) -> Path | None:
+    """The first other log in a folder whose trainer saves checkpoints there."""
+    try:
+        files = [folder / name for name in names_in(folder)]
+    except InputError:
+        return None
+    return next((file for file in files if file != log_path and _saves(file)), None)
+
+
+def _saves(path: Path) -> bool:
+    suffix = path.suffix.lower()
+    try:
+        if not path.is_file():
+            return False
+        if suffix == ".json":
+            return json_log.recognises_file(path)
+        if suffix not in _TABLES or not csv_log.recognises(path):
+            return False
+        return bool(csv_log.trainer_of(csv_log.header_of(path)).folders)
+    except (InputError, OSError):
+        return False
+
+
+def _above(folder: Path) -> Path:
+    """The folder around a folder, without a look behind links where none is needed."""
+    is_plain = folder.name not in ("", "..") and not folder.is_symlink()
+    return folder.parent if is_plain else folder.resolve().parent
+
+
+def some(paths: Sequence[str]) -> str:
+    """The names of the first few paths, and how many there are besides."""
+    return shortened([short_name(path) for path in paths], 3, _LONGEST_NAME)
+
+
+def short_name(path: str) -> str:
+    """The last name of a path, on one line and not too long."""
+    name = printable(os.path.basename(path))
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"

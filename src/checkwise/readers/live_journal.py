@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from checkwise.errors import InputError
-from checkwise.readers.checkpoint_files import steps_to_choose_from
-from checkwise.readers.checkpoint_names import Checkpoints
+from checkwise.readers.checkpoint_files import Checkpoints, steps_to_choose_from
 from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.kept_predictions import with_kept
 from checkwise.readers.request import LoadedRun, Request, build

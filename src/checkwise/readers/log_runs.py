@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.readers import evaluations as units
-from checkwise.readers.checkpoint_files import find_checkpoints, steps_to_choose_from
-from checkwise.readers.checkpoint_names import Checkpoints
+from checkwise.readers.checkpoint_files import Checkpoints, find_checkpoints, steps_to_choose_from
 from checkwise.readers.columns import LOG_THEM, Reading, how_to_map, read_header
 from checkwise.readers.evaluations import LARGEST_STEP, Evaluations, evaluations
 from checkwise.readers.log import KERAS, LIGHTNING, OTHER, FloatArray, Log, Points

@@ -16,8 +16,7 @@ import checkwise as cw
 from checkwise.cli import main
 from checkwise.readers import checkpoint_names as checkpoint_folders
 from checkwise.readers import log as trainers
-from checkwise.readers.checkpoint_files import find_checkpoints, steps_to_choose_from
-from checkwise.readers.checkpoint_names import Checkpoints
+from checkwise.readers.checkpoint_files import Checkpoints, find_checkpoints, steps_to_choose_from
 from checkwise.readers.log import Trainer
 from tests.material.trainers.cases import Case, cases
 from tests.refusals import refused, said
