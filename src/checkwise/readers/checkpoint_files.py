@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Final
@@ -19,8 +18,6 @@ from typing import Final
 from checkwise.errors import InputError
 from checkwise.readers import csv_log, json_log
 from checkwise.readers.checkpoint_names import (
-    INDEX,
-    NUMBERS,
     Family,
     Numbered,
     Pattern,
@@ -120,15 +117,7 @@ def steps_to_choose_from(
 
 @dataclass(frozen=True)
 class _Matches:
-    """Checkpoints and the steps they belong to.
-
-    Args:
-        files: the checkpoints of a step.
-        shared: checkpoints whose numbers fit several steps, such as one of an epoch in which
-            the log has several evaluations.
-        unlogged: checkpoints whose numbers fit no step of the log.
-        ahead: how much more names say than the steps that they count.
-    """
+    """The checkpoints of each step, those that fit several steps or none, and ``ahead`` of them."""
 
     files: Mapping[int, Sequence[str]]
     shared: Sequence[str]
@@ -145,8 +134,7 @@ class _Matches:
             if newest is None:
                 notes.append(f"step {step} has several checkpoints: {name} is taken")
             elif len(paths) > 1:
-                versions = counted(len(paths), "version")
-                notes.append(f"{name} is taken as the newest of {versions}")
+                notes.append(f"{name} is taken as the newest of {counted(len(paths), 'version')}")
         if self.shared:
             notes.append(
                 f"{some(self.shared)} could be of several steps, because the log has several in an "
@@ -155,55 +143,36 @@ class _Matches:
         return Checkpoints(files, tuple(notes), self.ahead)
 
 
-@dataclass(frozen=True)
 class LoggedSteps:
     """The steps of a log and their epochs; without epochs a step is an epoch."""
 
-    steps: Sequence[int]
-    epochs: Mapping[int, int]
+    def __init__(self, steps: Sequence[int], epochs: Mapping[int, int]) -> None:
+        self.steps, self.epochs = steps, epochs
+        epoch_of = epochs or {step: step for step in steps}
+        # A log whose first epoch is neither 0 nor 1 is a part: from where it counts is unknown.
+        self.index = {0: "{epoch}", 1: "{epoch-1}"}.get(min(epoch_of.values(), default=0))
+        self.are_epochs = all(epoch_of.get(step, step) == step for step in steps)
+        self._by_numbers: dict[tuple[int | None, int | None], list[int]] = defaultdict(list)
+        for step in steps:
+            epoch = epoch_of.get(step)
+            for numbers in {(step, epoch), (step, None), (None, epoch)}:
+                self._by_numbers[numbers].append(step)
 
     def match(self, checkpoints: Sequence[Numbered]) -> _Matches:
         """Give checkpoints to steps: all numbers in a name have to fit."""
-        by_numbers: dict[frozenset[tuple[str, int | None]], list[int]] = defaultdict(list)
-        for names in {frozenset(checkpoint.numbers) for checkpoint in checkpoints}:
-            for step in self.steps:
-                numbers = frozenset((name, self._number(name, step)) for name in names)
-                by_numbers[numbers].append(step)
         files: dict[int, list[str]] = defaultdict(list)
         shared: list[str] = []
         unlogged: list[str] = []
-        ahead: list[int] = []
-        for checkpoint in checkpoints:
-            steps = by_numbers.get(frozenset(checkpoint.numbers.items()), [])
+        ahead = []
+        for path, numbers, offsets in checkpoints:
+            steps = self._by_numbers.get((numbers.get("step"), numbers.get("epoch")), [])
             if len(steps) == 1:
-                files[steps[0]].append(checkpoint.path)
-                ahead.append(self._ahead(checkpoint, steps[0]))
+                files[steps[0]].append(path)
+                by_epoch = offsets.get("epoch", 0) if self.are_epochs else 0
+                ahead.append(offsets.get("step", by_epoch))
             else:
-                (shared if steps else unlogged).append(checkpoint.path)
+                (shared if steps else unlogged).append(path)
         return _Matches(dict(sorted(files.items())), shared, unlogged, max(ahead, default=0))
-
-    def _ahead(self, checkpoint: Numbered, step: int) -> int:
-        """How much more a name says than its step, as far as it counts what steps do."""
-        for name in (*NUMBERS, INDEX) if self._are_epochs else ("step",):
-            if name in checkpoint.offsets:
-                return checkpoint.numbers[name] + checkpoint.offsets[name] - step
-        return 0
-
-    def _number(self, name: str, step: int) -> int | None:
-        if name == "step":
-            return step
-        epoch = self.epochs.get(step) if self.epochs else step
-        if name != INDEX or epoch is None:
-            return epoch
-        return epoch - self._first_epoch if self._first_epoch in (0, 1) else None
-
-    @cached_property
-    def _are_epochs(self) -> bool:
-        return all(self.epochs.get(step, step) == step for step in self.steps)
-
-    @cached_property
-    def _first_epoch(self) -> int:
-        return min(self.epochs.values() if self.epochs else self.steps)
 
 
 def _newest(paths: Sequence[str]) -> str | None:
@@ -268,7 +237,7 @@ def _check_count(
     if others or written is not None or not matches.unlogged:
         return
     for offset in (1, -1):
-        shifted = [Numbered(f.path, {name: f.numbers[name] - offset}) for f in files]
+        shifted = [f._replace(numbers={name: f.numbers[name] - offset}) for f in files]
         if not log.match(shifted).unlogged:
             raise InputError(
                 f"Expected {{{name}}} to count as the log does, but {some(matches.unlogged)} fits "
@@ -331,22 +300,26 @@ def _by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) 
 
 def _in_folder(trainer: Trainer, place: _Place, log: LoggedSteps) -> Checkpoints:
     """The checkpoints of one folder: by the trainer's names, or by names of the user's own."""
-    numbered = _read_names(trainer.checkpoints, place)
+    texts = [
+        text.replace("{index}", log.index or "")
+        for text in trainer.checkpoints
+        if log.index or "{index}" not in text
+    ]
+    numbered = _read_names(texts, place)
     matches = log.match(numbered)
-    older = log.match(_read_names(trainer.older, place))
+    texts = [text.replace("{step+1}", "{step}") for text in texts if "{step+1}" in text]
+    older = log.match(_read_names(texts, place))
     if len(older.files) >= _FEWEST_OLDER and not older.unlogged and not older.shared:
         if not matches.files:
             return older.one_per_step()
         paths = [path for paths in older.files.values() for path in paths]
-        return Checkpoints(
-            {},
-            (
-                f"{some(paths)} are not matched with steps, because it is not clear from where "
-                f"names count: give --checkpoints {place.pattern('*step={step+1}*.ckpt')!r} if "
-                "they count one step more than the log, as Lightning's do, "
-                f"{place.pattern('*step={step}*.ckpt')!r} if as the log does",
-            ),
+        note = (
+            f"{some(paths)} are not matched with steps, because it is not clear from where names "
+            f"count: give --checkpoints {place.pattern('*step={step+1}*.ckpt')!r} if they count "
+            "one step more than the log, as Lightning's do, "
+            f"{place.pattern('*step={step}*.ckpt')!r} if as the log does"
         )
+        return Checkpoints({}, (note,))
     if numbered or not trainer.named_by_user:
         return matches.one_per_step()
     return _by_family(place, log)
@@ -354,14 +327,13 @@ def _in_folder(trainer: Trainer, place: _Place, log: LoggedSteps) -> Checkpoints
 
 def _read_names(texts: Sequence[str], place: _Place) -> list[Numbered]:
     """Names with the numbers that the first pattern of their form reads in them."""
-    patterns = [parse(text, known=(*NUMBERS, INDEX)) for text in texts]
-    checkpoints = {}
-    for name in place.weights:
-        for pattern in patterns:
+    checkpoints: dict[str, Numbered] = {}
+    for pattern in map(parse, texts):
+        for name in place.weights:
             if name not in checkpoints and (numbers := pattern.read_name(name)) is not None:
                 path = str(place.folder / name)
                 checkpoints[name] = Numbered(path, numbers, pattern.offsets)
-    return list(checkpoints.values())
+    return [checkpoints[name] for name in place.weights if name in checkpoints]
 
 
 def _by_family(place: _Place, log: LoggedSteps) -> Checkpoints:
@@ -395,12 +367,11 @@ def proven(family: Family, folder: str, log: LoggedSteps) -> tuple[Mapping[int, 
     readings: dict[tuple[tuple[int, str], ...], int] = {}
     for axis in ("step", "epoch") if log.epochs else ("epoch",):
         for offset in (0, 1, -1):
-            matches = log.match(
-                [
-                    Numbered(os.path.join(folder, name), {axis: number - offset}, {axis: offset})
-                    for name, number in family.numbers
-                ]
-            )
+            numbered = [
+                Numbered(os.path.join(folder, name), {axis: number - offset}, {axis: offset})
+                for name, number in family.numbers
+            ]
+            matches = log.match(numbered)
             files = tuple((step, paths[0]) for step, paths in matches.files.items())
             if len(files) == len(family.numbers):
                 readings.setdefault(files, matches.ahead)
@@ -455,15 +426,11 @@ def _another_log(folder: Path, log_path: Path) -> Path | None:
 
 
 def _saves(path: Path) -> bool:
-    suffix = path.suffix.lower()
     try:
-        if not path.is_file():
-            return False
-        if suffix == ".json":
+        if path.suffix.lower() == ".json":
             return json_log.recognises_file(path)
-        if suffix not in _TABLES or not csv_log.recognises(path):
-            return False
-        return bool(csv_log.trainer_of(csv_log.header_of(path)).folders)
+        is_log = path.suffix.lower() in _TABLES and csv_log.recognises(path)
+        return is_log and bool(csv_log.trainer_of(csv_log.header_of(path)).folders)
     except (InputError, OSError):
         return False
 

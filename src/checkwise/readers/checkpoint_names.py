@@ -6,17 +6,14 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from checkwise.errors import InputError
 from checkwise.words import shown
 
-NUMBERS: Final = ("step", "epoch")
-# How many epochs the log has before one: files that count from 0 whatever the log counts from.
-INDEX: Final = "index"
 MOST_NAMES: Final = 100_000  # in one folder
 MOST_FOLDERS: Final = 10_000  # that one pattern may lead through
 _INCOMPLETE: Final = "checkpoint-is-incomplete.txt"  # transformers, while it saves before a stop
@@ -30,19 +27,12 @@ _TOKEN: Final = re.compile(
 _NUMBER: Final = r"(?<![0-9])([0-9]+)(?![0-9])"
 
 
-@dataclass(frozen=True)
-class Numbered:
-    """A checkpoint whose name carries numbers of the log: ``{"step": 500}``.
-
-    Args:
-        path: the file or folder.
-        numbers: the numbers as the log counts them.
-        offsets: how much more than that the name says.
-    """
+class Numbered(NamedTuple):
+    """A checkpoint, its numbers as the log counts them, and how much more its name says."""
 
     path: str
     numbers: Mapping[str, int]
-    offsets: Mapping[str, int] = field(default_factory=dict)
+    offsets: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -88,14 +78,13 @@ class Pattern:
         return None if match is None else self.read(match.groups())
 
 
-def parse(text: str, *, known: Sequence[str] = NUMBERS) -> Pattern:
+def parse(text: str) -> Pattern:
     """Read a pattern.
 
     Args:
         text: a path with ``{step}`` or ``{epoch}``, an offset as in ``{epoch+1}``, and ``*`` for
             any text within one name. A format as in ``{epoch:02d}`` is ignored: numbers match with
             any leading zeros.
-        known: names of the numbers that may stand in it.
 
     Raises:
         InputError: it names no number, something else, or is no pattern.
@@ -112,7 +101,7 @@ def parse(text: str, *, known: Sequence[str] = NUMBERS) -> Pattern:
             return re.escape(token["text"])
         if token["star"] is not None:
             return "[^/]*"
-        if token["name"] not in known:
+        if token["name"] not in ("step", "epoch"):
             raise InputError(
                 f"Expected {{step}} or {{epoch}} in --checkpoints, but got {token[0]} in {text!r}: "
                 "write * where other values stand."

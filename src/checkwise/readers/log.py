@@ -25,8 +25,8 @@ class Trainer:
             which they are looked through.
         checkpoints: what the trainer calls the checkpoint of a step, with ``{step}``, ``{epoch}``
             or ``{epoch+1}`` for a number and ``*`` for any text. ``{epoch}`` is the epoch as the
-            log counts it, ``{index}`` the same counted from 0.
-        older: what older versions of the trainer called it.
+            log counts it, ``{index}`` the same counted from 0. What has ``{step+1}`` may be of an
+            older version, which counted steps as the log does.
         weights: what its checkpoints are called whatever step they belong to, with ``*``.
         named_by_user: whether users call their checkpoints what they like; then the number in a
             name is believed where it can be counted in one way only.
@@ -41,7 +41,6 @@ class Trainer:
     percent: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     checkpoints: tuple[str, ...] = ()
-    older: tuple[str, ...] = ()
     weights: tuple[str, ...] = ()
     named_by_user: bool = False
     ahead: int = 0
@@ -67,11 +66,6 @@ LIGHTNING = Trainer(
         "*step={step+1}*epoch={epoch}*.ckpt",
         "*step={step+1}*.ckpt",
         "*epoch={epoch}*.ckpt",
-    ),
-    older=(
-        "*epoch={epoch}*step={step}*.ckpt",
-        "*step={step}*epoch={epoch}*.ckpt",
-        "*step={step}*.ckpt",
     ),
     weights=("*.ckpt",),
     named_by_user=True,
@@ -110,7 +104,6 @@ TENSORBOARD = Trainer(
     # `runs/<date>_<host>`.
     folders=("checkpoints", ".", "..", "../.."),
     checkpoints=("*step={step+1}*.ckpt", "checkpoint-{step}"),
-    older=("*step={step}*.ckpt",),
     weights=(*KERAS.weights, "checkpoint-*"),
     named_by_user=True,
 )
