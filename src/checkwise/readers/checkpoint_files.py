@@ -31,7 +31,6 @@ from checkwise.readers.log import Trainer
 from checkwise.readers.transformers import of_another_training
 from checkwise.words import counted, printable, shortened
 
-_CHECKPOINT_FOLDER: Final = re.compile(r"checkpoint-[0-9]+")
 _VERSION: Final = re.compile(r"-v([0-9]+)(?=\.ckpt$|$)")  # Lightning's, where a name was taken
 _FEWEST_OLDER: Final = 2  # one name may fit an older version's count by chance
 _TABLES: Final = (".csv", ".log", ".tsv", ".txt")
@@ -78,7 +77,7 @@ def find_checkpoints(
     """
     folder = log_path if log_path.is_dir() else log_path.parent
     # A log that is part of a checkpoint is that of the run around it.
-    base = _above(folder) if _CHECKPOINT_FOLDER.fullmatch(folder.resolve().name) else folder
+    base = _above(folder) if re.fullmatch("checkpoint-[0-9]+", folder.resolve().name) else folder
     log = LoggedSteps(steps, epochs)
     # What lies beside the log comes last, and so wins over what lies in the current folder.
     places = ((s, path) for s in steps if (n := told.get(s)) for path in (n, os.path.join(base, n)))
@@ -150,7 +149,7 @@ class LoggedSteps:
         self.steps, self.epochs = steps, epochs
         epoch_of = epochs or {step: step for step in steps}
         # A log whose first epoch is neither 0 nor 1 is a part: from where it counts is unknown.
-        self.index = {0: "{epoch}", 1: "{epoch-1}"}.get(min(epoch_of.values(), default=0))
+        self.index = {0: "{epoch}", 1: "{epoch-1}"}.get(min(epoch_of.values(), default=0), "")
         self.are_epochs = all(epoch_of.get(step, step) == step for step in steps)
         self._by_numbers: dict[tuple[int | None, int | None], list[int]] = defaultdict(list)
         for step in steps:
@@ -269,12 +268,11 @@ def _by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) 
         for part in name.split("/"):
             folder = _above(folder) if part == ".." else folder / part
         try:
-            weights = [
-                n for n in names_in(folder) if any(fnmatchcase(n, w) for w in trainer.weights)
-            ]
+            names = names_in(folder)
         except InputError as error:
             notes.append(str(error))
             continue
+        weights = [n for n in names if any(fnmatchcase(n, glob) for glob in trainer.weights)]
         place = _Place(folder, name, [n for n in weights if is_whole(folder / n)])
         checkpoints = _of_this_training(trainer, log_path, _in_folder(trainer, place, log))
         rivals = _rivals(trainer, log_path, base, name) if checkpoints.files else ""
@@ -300,11 +298,8 @@ def _by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) 
 
 def _in_folder(trainer: Trainer, place: _Place, log: LoggedSteps) -> Checkpoints:
     """The checkpoints of one folder: by the trainer's names, or by names of the user's own."""
-    texts = [
-        text.replace("{index}", log.index or "")
-        for text in trainer.checkpoints
-        if log.index or "{index}" not in text
-    ]
+    texts = [text for text in trainer.checkpoints if log.index or "{index}" not in text]
+    texts = [text.replace("{index}", log.index) for text in texts]
     numbered = _read_names(texts, place)
     matches = log.match(numbered)
     texts = [text.replace("{step+1}", "{step}") for text in texts if "{step+1}" in text]
@@ -375,7 +370,10 @@ def proven(family: Family, folder: str, log: LoggedSteps) -> tuple[Mapping[int, 
             files = tuple((step, paths[0]) for step, paths in matches.files.items())
             if len(files) == len(family.numbers):
                 readings.setdefault(files, matches.ahead)
-    return next(((dict(f), a) for f, a in readings.items()), None) if len(readings) == 1 else None
+    if len(readings) != 1:
+        return None
+    ((files, ahead),) = readings.items()
+    return dict(files), ahead
 
 
 def _of_this_training(trainer: Trainer, log_path: Path, checkpoints: Checkpoints) -> Checkpoints:

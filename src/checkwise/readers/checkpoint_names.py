@@ -18,6 +18,7 @@ MOST_NAMES: Final = 100_000  # in one folder
 MOST_FOLDERS: Final = 10_000  # that one pattern may lead through
 _INCOMPLETE: Final = "checkpoint-is-incomplete.txt"  # transformers, while it saves before a stop
 _NO_WEIGHTS: Final = "trainer_state.json"
+# Not within braces, where {val/loss} is one name.
 _SLASH: Final = re.compile(r"/(?![^{}]*\})")
 _TOKEN: Final = re.compile(
     r"\{(?P<name>[^{}:+-]*)(?P<offset>[+-][0-9]{1,9})?(?::[^{}]*)?\}"
