@@ -219,8 +219,8 @@ class Family:
 def families(names: Iterable[str]) -> list[Family]:
     """Sort names into families; names without relatives are left out."""
     by_form: dict[str, list[str]] = defaultdict(list)
-    for name in names:
-        by_form[_ANY_NUMBER.sub(lambda number: "*" if number[1] else "#", name)].append(name)
+    for name in names:  # marked by what no name can hold
+        by_form[_ANY_NUMBER.sub(lambda number: "/" if number[1] else "\0", name)].append(name)
     return [family for alike in by_form.values() if (family := _family(alike)) is not None]
 
 

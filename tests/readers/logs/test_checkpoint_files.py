@@ -287,6 +287,11 @@ def test_two_kinds_of_names_that_both_fit_are_asked_for(tmp_path: Path) -> None:
     assert "several kinds of names fit" in checkpoints.notes[0]
 
 
+def test_a_sign_in_a_name_is_no_number(tmp_path: Path) -> None:
+    log = put(tmp_path, "a#-1.h5", "a2-1.h5", "w1.h5", "w2.h5", "w3.h5") / "training.log"
+    assert names(find(log, trainers.KERAS, [0, 1, 2])) == {n: f"w{n + 1}.h5" for n in range(3)}
+
+
 def test_names_without_a_number(tmp_path: Path) -> None:
     put(tmp_path, "best_model.h5")
     checkpoints = find(tmp_path / "training.log", trainers.KERAS, [0, 1, 2])
