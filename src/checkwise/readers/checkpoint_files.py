@@ -291,9 +291,12 @@ def _by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) 
     if not any(letter.isdigit() for path in unmatched for letter in Path(path).stem):
         beside = f"the names of checkpoints beside the log ({some(unmatched)})"
         return Checkpoints({}, (f"{beside} say no step: none has a path",))
-    note = f"no name of a checkpoint fits a step of the log ({some(unmatched)}): if they are of its"
-    say = "steps, say which number they carry, as in --checkpoints 'model-{epoch}.pt'"
-    return Checkpoints({}, (f"{note} {say}",))
+    note = (
+        f"no name of a checkpoint fits a step of the log for sure ({some(unmatched)}): if they are "
+        "of its steps, say which number they carry, as in --checkpoints 'model-{epoch+1}.pt' if it "
+        "is one more than in the log, 'model-{epoch}.pt' if it is the same"
+    )
+    return Checkpoints({}, (note,))
 
 
 def _in_folder(trainer: Trainer, place: _Place, log: LoggedSteps) -> Checkpoints:
