@@ -55,6 +55,10 @@ from checkwise.selection.guard import guarded_because as guarded_because
 from checkwise.selection.guard import guards as guards
 from checkwise.selection.live import Chosen as Chosen
 from checkwise.selection.live import LiveSelection as LiveSelection
+from checkwise.selection.result import DRAWS as DRAWS
+from checkwise.selection.result import FOLDS as FOLDS
+from checkwise.selection.result import LEVEL as LEVEL
+from checkwise.selection.result import REPEATS as REPEATS
 from checkwise.selection.result import Selection as Selection
 from checkwise.selection.retention import AnyOf as AnyOf
 from checkwise.selection.retention import KeepEvery as KeepEvery

@@ -14,14 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.metrics import error_level, to_floats, whole
-from checkwise.sure import PairedBound
 from checkwise.words import shown
+
+if TYPE_CHECKING:
+    from checkwise.sure import PairedBound
 
 LARGEST = 2**53
 

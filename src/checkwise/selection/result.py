@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,23 +33,16 @@ from checkwise.selection.rulebook import Rule
 from checkwise.selection.standing import BoolArray, IntArray, decimal, domain_weights
 from checkwise.selection.standing import tolerance as points_of
 from checkwise.selection.wording import coarse, explain
-from checkwise.sure import (
-    DRAWS,
-    FOLDS,
-    LEVEL,
-    REPEATS,
-    Corrected,
-    Stability,
-    Sureness,
-    how_sure,
-    optimism,
-    paired_bound,
-    stability,
-    sureness,
-)
 
 if TYPE_CHECKING:
     import pandas
+
+    from checkwise.sure import Corrected, Stability, Sureness
+
+DRAWS: Final = 10_000  # of stability
+FOLDS: Final = 10  # of optimism
+REPEATS: Final = 10
+LEVEL: Final = 0.95
 
 # Parameters that a user may write as text, so that they mean the decimal that was written.
 DECIMALS = ("delta_pp", "threshold_pp", "delta")
@@ -342,12 +335,16 @@ class Selection:
         How sure is said where the run carries the logits of its validation examples; that takes
         some seconds.
         """
+        from checkwise.sure import how_sure  # only where it is asked for
+
         fitted = "" if self.calibration is None else f"Calibrated: {self.calibration}"
         return " ".join(part for part in (explain(self), how_sure(self), fitted) if part)
 
     @cached_property
     def sureness(self) -> Sureness:
         """How often the rule comes to the same choice on other examples, and what would help."""
+        from checkwise.sure import sureness
+
         return sureness(self)
 
     @property
@@ -375,6 +372,8 @@ class Selection:
         Raises:
             MissingMetricError: the run does not carry what every validation example said.
         """
+        from checkwise.sure import stability
+
         return stability(self, draws, seed, progress)
 
     def optimism(
@@ -390,6 +389,8 @@ class Selection:
             level: of the interval.
             seed: of splits and draws.
         """
+        from checkwise.sure import optimism
+
         return optimism(self, folds=folds, repeats=repeats, level=level, seed=seed)
 
     def guarantee(self, alpha: float = 0.05, *, paired: bool = True) -> Guarantee:
@@ -426,6 +427,8 @@ class Selection:
             shares = [float(w) for w in domain_weights(self.trajectory, self.choice.weights)]
             radius = source_accuracy_radius(self.trajectory.evaluated, counts, alpha, shares)
             quantity = "mean source accuracy"
+        from checkwise.sure import paired_bound
+
         shared = paired_bound(self.trajectory, self.index, self.choice, alpha) if paired else None
         return Guarantee(alpha, radius, self._allowed_pp + 2 * radius, quantity, paired=shared)
 

@@ -1,13 +1,9 @@
 __all__: list[str]
 
-from checkwise.sure.bounds import FOLDS as FOLDS
-from checkwise.sure.bounds import LEVEL as LEVEL
-from checkwise.sure.bounds import REPEATS as REPEATS
 from checkwise.sure.bounds import Corrected as Corrected
 from checkwise.sure.bounds import PairedBound as PairedBound
 from checkwise.sure.bounds import optimism as optimism
 from checkwise.sure.bounds import paired_bound as paired_bound
-from checkwise.sure.shares import DRAWS as DRAWS
 from checkwise.sure.shares import Stability as Stability
 from checkwise.sure.shares import stability as stability
 from checkwise.sure.words import HEAD as HEAD

@@ -19,7 +19,7 @@ import numpy as np
 from checkwise.errors import MissingMetricError
 from checkwise.metrics import number, whole
 from checkwise.records import Trajectory
-from checkwise.selection import ACCURACY, Choice, FloatArray, domain_weights
+from checkwise.selection import ACCURACY, FOLDS, LEVEL, REPEATS, Choice, FloatArray, domain_weights
 from checkwise.statistics import Stratified, regret, regret_of_worst_domain
 from checkwise.sure.draws import DrawnColumns, bootstrapped, folds_of
 from checkwise.sure.shares import MOST_DRAWS, choices, table_of
@@ -27,10 +27,7 @@ from checkwise.sure.shares import MOST_DRAWS, choices, table_of
 if TYPE_CHECKING:
     from checkwise.selection import Selection
 
-FOLDS: Final = 10
-REPEATS: Final = 10
 DRAWS: Final = 2000  # of the interval
-LEVEL: Final = 0.95
 
 
 @dataclass(frozen=True)

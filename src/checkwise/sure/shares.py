@@ -17,6 +17,7 @@ from checkwise.errors import InputError
 from checkwise.metrics import number, whole
 from checkwise.selection import (
     ACCURACY,
+    DRAWS,
     FEW_ERRORS,
     WITHIN_PP,
     Columns,
@@ -32,7 +33,6 @@ from checkwise.words import counted, listed
 if TYPE_CHECKING:
     from checkwise.selection import Selection
 
-DRAWS: Final = 10_000
 MOST_DRAWS: Final = 1_000_000
 
 
