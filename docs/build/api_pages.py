@@ -1,15 +1,16 @@
 """Pages of the API reference: which names, on which page. The texts are the docstrings.
 
-The names are those that `checkwise` and its parts list in `__all__`, those of the integrations, and
-the few others that pages import.
+The names are those of `checkwise`, those of its parts that people use, and the integrations'.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import griffe
@@ -18,59 +19,89 @@ import checkwise
 
 SOURCE = Path(__file__).parents[2] / "src"
 
-# Parts that list their names themselves.
-PARTS = {
+# Page → package, and the names of its door that people use; the others are for checkwise itself.
+PUBLIC = {
+    "selection": (
+        "selection",
+        "DEFAULT_RULE Choice Columns Guarantee LiveSelection LossValley Rule Selection "
+        "get_rule is_rule loss_valley members rule rules select select_many "
+        "source_accuracy_radius usable_rules worst_domain_radius KeepFeasible KeepMembers "
+        "KeepLast KeepEvery AnyOf",
+    ),
+    "sure": ("sure", "Stability"),
+    "readers": ("readers", "load load_runs"),
+    "records": ("records", "RunKey Trajectory"),
+    "metrics": (
+        "metrics",
+        "METRICS Accumulator Metric PerExample Report accuracy brier cwece debiased_cwece "
+        "debiased_ece ece evaluate evaluate_registered get_metric hard_cwece hard_ece "
+        "is_metric metric nll per_example smece to_numpy worst_class_accuracy",
+    ),
+    "calibrators": (
+        "calibrators",
+        "Calibrator Change Fitted calibrators change_of cross_fitted fit fit_temperature "
+        "from_dict get_calibrator",
+    ),
+    "deployed": ("deployed", "Calibrated Deployed deploy load"),
+    "testing": ("testing", "check_metric check_rule"),
+    "data": (
+        "study.data",
+        "DATASETS EMBEDDED DomainDataset Duplicates MinibatchSampler Place RemovedRow augment "
+        "cache_dir dataset_names domain_names from_arrays frozen_features list_images "
+        "open_dataset open_features open_image_folder seed_hash split split_both split_groups "
+        "with_classes with_places",
+    ),
+    "train": (
+        "study.train",
+        "Algorithm Hyperparameter algorithm algorithm_names build_algorithm default_hparams "
+        "draw_hparams hparams_for training_seed",
+    ),
+    "baselines": ("study.baselines", "Derived Recipe read_record read_source write"),
+    "study": (
+        "study",
+        "Cohort Contrast Differences Method Outcome method clusters unit_intervals "
+        "contrast_results registered_sets",
+    ),
+    "inference": ("study.inference", "cluster_means wild_interval equivalence"),
+    "statistics": ("statistics", "bootstrap_interval percentile_interval"),
+    "tables": ("study.tables", "SLOW TABLES Cell Table build build_all check_name usual_names"),
+    "figures": ("study.figures", "FIGURES write_figures"),
+    "report": ("study.report", "write_report"),
+}
+# What can be imported from elsewhere. Frameworks need not be installed to be described.
+FRAMEWORKS = {
+    "lightning": ("ReliabilityCheckpoint",),
+    "transformers": ("ReliabilityCallback", "ReliabilityMetrics", "reliability_metrics"),
+    "keras": ("ReliabilityCheckpoint", "load_chosen"),
+    "ray_train": ("Validation", "choose"),
+    "torchmetrics": ("ECE", "NLL", "CwECE", "HardECE", "HardCwECE"),
+    "mlflow": ("MlflowLog",),
+    "tensorboard": ("TensorBoardLog",),
+    "trackio": ("TrackioLog",),
+    "wandb": ("WandbLog",),
+    "domainbed": ("selection_method", "read_checkpoint", "source_domains"),
+}
+ERRORS = "errors"
+INTEGRATIONS = "integrations"
+TITLES = {
     "selection": "Choosing",
+    "sure": "How sure",
     "readers": "Reading logs and tables",
     "records": "Records of runs",
     "metrics": "Metrics",
     "calibrators": "Calibrators",
     "deployed": "Deployed models",
+    INTEGRATIONS: "Inside trainers and trackers",
     "testing": "Testing your own rules and metrics",
     "data": "Data sets",
     "train": "Training",
-    "weights": "Averages and ensembles",
+    "baselines": "Averages and ensembles",
     "study": "Comparing",
+    "inference": "Inference",
+    "statistics": "Statistics",
     "tables": "Tables",
     "figures": "Figures",
-    "page": "Report",
-}
-# What can be imported from elsewhere. Frameworks need not be installed to be described.
-FURTHER = {
-    "integrations": {
-        "live": ("LiveSelector",),
-        "lightning": ("ReliabilityCheckpoint",),
-        "transformers": ("ReliabilityCallback", "ReliabilityMetrics", "reliability_metrics"),
-        "keras": ("ReliabilityCheckpoint", "load_chosen"),
-        "ray_train": ("Validation", "choose"),
-        "torchmetrics": ("ECE", "NLL", "CwECE", "HardECE", "HardCwECE"),
-        "mlflow": ("MlflowLog",),
-        "tensorboard": ("TensorBoardLog",),
-        "trackio": ("TrackioLog",),
-        "wandb": ("WandbLog",),
-        "domainbed": ("selection_method", "read_checkpoint", "source_domains"),
-    },
-    "store": {"retention": ("KeepFeasible", "KeepMembers", "KeepLast", "KeepEvery", "AnyOf")},
-    "statistics": {
-        "bootstrap": ("bootstrap_interval",),
-        "clusters": ("cluster_means",),
-        "wild": ("wild_interval",),
-        "equivalence": ("equivalence",),
-    },
-    "study": {
-        "units": ("clusters", "unit_intervals"),
-        "contrast_results": ("contrast_results",),
-        "registered_contrasts": ("registered_sets",),
-    },
-    "calibrators": {"temperature": ("fit_temperature",)},
-    "weights": {"deploy": ("deploy",)},
-}
-ERRORS = "errors"
-TITLES = {
-    **PARTS,
-    "integrations": "Inside trainers and trackers",
-    "store": "What to keep",
-    "statistics": "Statistics",
+    "report": "Report",
     ERRORS: "Errors",
 }
 INTRODUCTION = """\
@@ -84,24 +115,28 @@ change without notice.
 """
 
 
-def names(part: str) -> dict[str, str]:
-    """The public names of a part, as one imports them, and where the code of each is."""
-    found: dict[str, str] = {}
-    if part in PARTS:
-        module = importlib.import_module(f"checkwise.{part}")
-        listed = [n for n in module.__all__ if not inspect.ismodule(getattr(module, n))]
-        found = {f"checkwise.{part}.{name}": _home(module, name) for name in listed}
-    if part == ERRORS:
+def names(page: str) -> dict[str, str]:
+    """The public names on a page, as one imports them, and where the code of each is."""
+    if page == INTEGRATIONS:
+        paths = [
+            f"checkwise.integrations.{m}.{n}" for m, found in FRAMEWORKS.items() for n in found
+        ]
+        described = {path: _described(path).path for path in paths}
+        live = "checkwise.integrations.LiveSelector"
+        return {
+            live: _home(importlib.import_module("checkwise.integrations"), "LiveSelector"),
+            **described,
+        }
+    if page == ERRORS:
         module = importlib.import_module("checkwise.errors")
-        found = {
-            f"checkwise.{n}": f"{module.__name__}.{n}"
+        return {
+            f"checkwise.{n}": f"checkwise.errors.{n}"
             for n in vars(module)
             if n in checkwise.__all__
         }
-    for inner, further in FURTHER.get(part, {}).items():
-        paths = [f"checkwise.{part}.{inner}.{name}" for name in further]
-        homes = {path: _described(path).path for path in paths}
-        found |= {path: home for path, home in homes.items() if home not in found.values()}
+    package, listed = PUBLIC[page]
+    module = importlib.import_module(f"checkwise.{package}")
+    found = {f"checkwise.{package}.{name}": _home(module, name) for name in listed.split()}
     return dict(sorted(found.items(), key=lambda item: shown(*item).count(".")))
 
 
@@ -110,7 +145,8 @@ def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for part, title in TITLES.items():
-        lines = [f"# {title}\n", f"{_about(f'checkwise.{part}')}\n"]
+        package = PUBLIC[part][0] if part in PUBLIC else part
+        lines = [f"# {title}\n", f"{_about(f'checkwise.{package}')}\n"]
         for name, home in names(part).items():
             lines.append(f"::: {home}\n    options:\n      heading: {shown(name, home)}\n")
             rows.append(f"| [`{shown(name, home)}`]({part}.md#{home}) | {_about(home)} |\n")
@@ -123,17 +159,17 @@ def shown(name: str, home: str) -> str:
     last, part = name.rpartition(".")[2], name.split(".")[1]
     if last in checkwise.__all__ and _home(checkwise, last) == home:
         return f"cw.{last}"
-    if part in checkwise.study.__all__:
-        return name.replace("checkwise.", "cw.study.", 1)
     return name.replace("checkwise.", "cw.", 1) if part in checkwise.__all__ else name
 
 
-def _home(module: object, name: str) -> str:
-    """Where a name is defined; a constant counts as defined where it is listed."""
+def _home(module: ModuleType, name: str) -> str:
+    """Where a name is defined: of a constant, where the stub of its package takes it from."""
     thing = getattr(module, name)
     if inspect.isclass(thing) or inspect.isfunction(thing):
         return f"{thing.__module__}.{thing.__qualname__}"
-    return f"{getattr(module, '__name__', '')}.{name}"
+    stub = Path(str(module.__file__)).with_suffix(".pyi").read_text(encoding="utf-8")
+    found = re.search(rf"^from (\S+) import {name} as {name}$", stub, re.MULTILINE)
+    return f"{found[1] if found else module.__name__}.{name}"
 
 
 def _about(path: str) -> str:

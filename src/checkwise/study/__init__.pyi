@@ -82,3 +82,4 @@ from checkwise.study.units import deciding as deciding
 from checkwise.study.units import leading_means as leading_means
 from checkwise.study.units import place_interval as place_interval
 from checkwise.study.units import told as told
+from checkwise.study.units import unit_intervals as unit_intervals

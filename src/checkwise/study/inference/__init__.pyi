@@ -10,6 +10,7 @@ from checkwise.study.inference.clusters import two_way_means as two_way_means
 from checkwise.study.inference.hypotheses import ALPHA as ALPHA
 from checkwise.study.inference.hypotheses import ENUMERATED as ENUMERATED
 from checkwise.study.inference.hypotheses import POWER as POWER
+from checkwise.study.inference.hypotheses import equivalence as equivalence
 from checkwise.study.inference.hypotheses import equivalence_of as equivalence_of
 from checkwise.study.inference.hypotheses import holm as holm
 from checkwise.study.inference.hypotheses import max_t as max_t

@@ -1,5 +1,6 @@
 __all__: list[str]
 
+from checkwise.study.data import training_seed as training_seed
 from checkwise.study.train.algorithms import Algorithm as Algorithm
 from checkwise.study.train.algorithms import algorithm as algorithm
 from checkwise.study.train.algorithms import algorithm_names as algorithm_names
