@@ -14,7 +14,7 @@ import pytest
 from checkwise.errors import NoGuaranteeError
 from checkwise.page import payload
 from checkwise.page.packed_numbers import key_facts, metric_facts
-from checkwise.page.starting_data import page_rules
+from checkwise.page.starting_data import KINDS, page_rules
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection, select, select_many
 from checkwise.study import Contrast, Differences, by_units, clusters, contrasts, sentences, verdict
@@ -407,3 +407,7 @@ def over_runs(keys: list[RunKey], values: list[float]) -> UnitInterval:
     means = cluster_means(np.array(values)[:, None], clusters(keys, "run"))
     low, high = means.interval()
     return UnitInterval(means.clusters, float(low[0]), float(high[0]), np.nan)
+
+
+def test_the_page_has_rules_of_every_kind() -> None:
+    assert {rule["kind"] for rule in page_rules(METRICS)} == set(KINDS.values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -24,6 +23,7 @@ from checkwise.selection import (
     explain,
     plain,
     pure,
+    random,
     rules,
     source_accuracy,
     tolerance_in_words,
