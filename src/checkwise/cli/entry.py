@@ -172,7 +172,7 @@ def _explain(error: Exception) -> int:
         return 2
     if isinstance(error, click.Abort):  # click's word for an interrupt inside a command
         _complain("interrupted")
-        stop = error.__cause__
+        stop = error.__cause__ or error.__context__
         return 128 + stopped_by(
             stop if isinstance(stop, KeyboardInterrupt) else KeyboardInterrupt()
         )
