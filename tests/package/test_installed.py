@@ -51,7 +51,8 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 def test_the_core_chooses_from_a_log_without_torch_or_scipy(core: Environment) -> None:
     (core.home / "log.csv").write_text(LOG)
     done = core.run("checkwise", "select", "log.csv", "--json")
-    assert json.loads(done.stdout)["step"] == 200, done.stderr
+    (run,) = json.loads(done.stdout)["runs"]
+    assert run["selection"]["step"] == 200, done.stderr
     absent = "from importlib.util import find_spec as f; print(f('torch'), f('scipy'))"
     assert core.run("python", "-c", absent).stdout == "None None\n"
     done = core.run(
