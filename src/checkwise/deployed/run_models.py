@@ -161,7 +161,7 @@ class TrainerModels:
             raise InputError(
                 f"Expected the checkpoint of step {step}, but "
                 f"{'none is known' if place is None else f'there is nothing at {place}'}: keep the "
-                "checkpoints near the best (the policy KeepFeasible, docs/prune.md), or take a "
+                "checkpoints near the best (the policy KeepFeasible, docs/live.md), or take a "
                 "smaller tolerance (--delta-pp).",
                 code="missing",
             )
