@@ -17,10 +17,16 @@ import torch
 from torch import Tensor
 
 from benchmarks.updates import interleaved
-from checkwise.study.train import Algorithm, build_algorithm
-from checkwise.study.train.averages import BLOCK, Averages
-from checkwise.study.train.backbone import Network, mlp_head, trainable_part
-from checkwise.study.train.networks import lite0
+from checkwise.study.train import (
+    AVERAGED_AT_ONCE,
+    Algorithm,
+    Averages,
+    Network,
+    build_algorithm,
+    lite0,
+    mlp_head,
+    trainable_part,
+)
 
 DOMAINS, ROWS = 3, 32
 LIMIT = 0.10
@@ -42,7 +48,7 @@ def hook_block(hook: Averages, algorithm: Algorithm) -> Callable[[], None]:
     """The calls of one block of updates, so that each flushes once."""
 
     def calls() -> None:
-        for step in range(1, BLOCK + 1):
+        for step in range(1, AVERAGED_AT_ONCE + 1):
             hook.after_update(step, algorithm)
 
     return calls
@@ -68,7 +74,7 @@ def measured(network: Network, x: Tensor, *, blocks: int) -> tuple[int, float, f
             hook.at_record(record, algorithm, Path(folder))
             took_record = min(took_record, (time.perf_counter() - began) * 1e6)
     count = sum(parameter.numel() for parameter in algorithm.parameters())
-    return count, took["update"], took["hook"] / BLOCK, took_record
+    return count, took["update"], took["hook"] / AVERAGED_AT_ONCE, took_record
 
 
 def main() -> None:

@@ -33,8 +33,7 @@ from benchmarks.updates import interleaved, needed_products
 from checkwise.records import RunKey
 from checkwise.study.data import DomainDataset, from_arrays, open_dataset, split
 from checkwise.study.folder import take
-from checkwise.study.sweep import read_study
-from checkwise.study.sweep.planning import run_config
+from checkwise.study.sweep import read_study, run_config
 from checkwise.study.train import (
     Evaluator,
     NetworkConfig,
@@ -42,13 +41,13 @@ from checkwise.study.train import (
     TrainingData,
     build_algorithm,
     build_run,
+    digits_network,
     evaluated_parts,
+    generator_states,
+    measure_outputs,
     prepare,
     train_run,
 )
-from checkwise.study.train.evaluation import measure
-from checkwise.study.train.networks import digits_network
-from checkwise.study.train.resume import generators
 
 RECORDS = 50
 
@@ -177,9 +176,9 @@ def head(algorithm_name: str = "ERM") -> None:
     record = {
         "network over 4,353 rows": lambda: evaluator(algorithm),
         "all metrics": lambda: [
-            measure(z, y, diverged=False, bins=15, bandwidth=0.1) for z, y in pairs
+            measure_outputs(z, y, diverged=False, bins=15, bandwidth=0.1) for z, y in pairs
         ],
-        "generator state": generators,
+        "generator state": generator_states,
     }
     print("one record (ms)")
     for name, microseconds in _timed(record).items():

@@ -84,7 +84,7 @@ def new_trainer(folder: Path, watch: Stopwatch) -> Any:
     """A Trainer whose callback is timed."""
     from transformers import Trainer, TrainingArguments
 
-    from checkwise.integrations.transformers.callback import ReliabilityCallback
+    from checkwise.integrations.transformers import ReliabilityCallback
 
     callback = ReliabilityCallback()
     for hook in HOOKS:

@@ -19,8 +19,7 @@ from collections.abc import Callable
 
 import torch
 
-from checkwise.study.train import algorithm_names, build_algorithm
-from checkwise.study.train.backbone import mlp_head
+from checkwise.study.train import algorithm_names, build_algorithm, mlp_head
 
 DOMAINS, ROWS, FEATURES, HIDDEN = 3, 32, 1280, 256
 BLOCKS, CALLS = 200, 3

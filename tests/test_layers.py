@@ -14,6 +14,8 @@ import pytest
 import checkwise
 
 PACKAGE = Path(checkwise.__file__).parent
+ROOT = PACKAGE.parents[1]
+SCRIPTS = ("docs/build", "studies", "tools", "benchmarks", "examples")
 # What each package may use besides `doors`, `errors` and `words`, through the other's door alone.
 CORE = "metrics statistics calibrators records selection sure"
 CHOOSING = f"{CORE} store readers predict page deployed"
@@ -83,6 +85,34 @@ def test_packages_use_each_other_through_doors() -> None:
         if module != f"checkwise.{unit(module)}"
     ]
     assert past == []
+
+
+def test_scripts_use_the_package_through_doors() -> None:
+    past = []
+    for path in (file for folder in SCRIPTS for file in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                found = [(node.module or "", alias.name) for alias in node.names]
+            elif isinstance(node, ast.Import):
+                found = [(alias.name, "") for alias in node.names]
+            else:
+                continue
+            past += [
+                f"{path.relative_to(ROOT)} imports {name} of {module}"
+                for module, name in found
+                if module.startswith("checkwise.") and not is_offered(module, name)
+            ]
+    assert past == []
+
+
+def is_offered(module: str, name: str) -> bool:
+    """Whether a door names it; what each framework is given has a door of its own."""
+    if module in ("checkwise.errors", "checkwise.words"):
+        return True
+    if re.fullmatch(r"checkwise\.integrations\.\w+", module):
+        return not name.startswith("_")
+    stub = PACKAGE.joinpath(*module.split(".")[1:], "__init__.pyi")
+    return stub.exists() and re.search(rf" as {name}\b", stub.read_text()) is not None
 
 
 def test_packages_use_only_what_they_may() -> None:

@@ -11,8 +11,7 @@ from logit_tables import read
 from result_tables import Results
 from verdicts import ACCURACY, MARGIN, NLL
 
-from checkwise.study.tables.training import hparam
-from checkwise.study.tables.typeset import shown
+from checkwise.study.tables import hparam, shown_cell
 from checkwise.words import number
 
 FAST = 1e-3  # the learning rate from which training goes far: the default, and that of the pilot
@@ -146,8 +145,8 @@ def _temperature(results: Results) -> Claim:
     return Claim(
         "One temperature fitted on source validation does more: it changes the mean NLL of "
         f"`source-acc` over {after.n} OfficeHome runs by {number(scaled - plain, 3, signed=True)}. "
-        f"After scaling both, `ac-nc` − `source-acc` is {shown(after, signed=True)} (an interval "
-        "over runs).",
+        f"After scaling both, `ac-nc` − `source-acc` is {shown_cell(after, signed=True)} (an "
+        "interval over runs).",
         (scaled - plain < change(results.main, EVALUATION)[NLL].mean, after.value > -0.02),
     )
 

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pandas
 
-from checkwise.study.pool import BOTH
-from checkwise.study.tables import Table
-from checkwise.study.tables.table import Cell
-from checkwise.study.tables.typeset import BY_DOMAIN, OVER_RUNS, interval_sentences, shown, title
+from checkwise.study import BOTH_ROLES
+from checkwise.study.tables import (
+    BY_DOMAIN,
+    OVER_RUNS,
+    Cell,
+    Table,
+    column_title,
+    interval_sentences,
+    shown_cell,
+)
 
 PAPER = Path(__file__).parents[1] / "study" / "data" / "paper.csv"
-DATA_OF = {"development": "PACS", "evaluation": "OfficeHome", BOTH: "both"}
+DATA_OF = {"development": "PACS", "evaluation": "OfficeHome", BOTH_ROLES: "both"}
 
 Row = tuple[str, ...]
 Key = tuple[str, str, str, str, str, str]  # table, dataset, algorithm, rule, reference, measure
@@ -91,7 +97,7 @@ def beside(
     grouped: dict[tuple[str, Row], dict[str, Cell]] = {}
     for cell in table.cells:
         named = dict(zip(table.labels, cell.row, strict=True))
-        if named.get("dataset") == "all" and cell.role != BOTH:
+        if named.get("dataset") == "all" and cell.role != BOTH_ROLES:
             continue
         data = data_of(table, cell)
         if where({**named, "data": data}):
@@ -105,7 +111,7 @@ def beside(
         if paper is not None:
             named = {**dict(zip(labels, row, strict=True)), "data": data}
             lines += _paper_row(paper, table, named, row, measures, published or _own)
-    header = ("data", *labels, *(title(measure) for measure in measures), "runs")
+    header = ("data", *labels, *(column_title(measure) for measure in measures), "runs")
     shown_table = grid(header, lines, 1 + len(labels))
     below = [_units(table, grouped, measures), table.note if note else ""]
     return "\n\n".join([shown_table, *([" ".join(filter(None, below))] if any(below) else [])])
@@ -152,7 +158,7 @@ def _count(cells: Collection[Cell]) -> str:
 
 
 def _label(text: str) -> str:
-    return title(text) if text.startswith("target_") else text
+    return column_title(text) if text.startswith("target_") else text
 
 
 def _own(named: Mapping[str, str]) -> tuple[str, str, str]:
@@ -179,4 +185,4 @@ def _paper_row(
 
 
 def _shown(cell: Cell | None, *, signed: bool) -> str:
-    return "" if cell is None else shown(cell, signed=signed)
+    return "" if cell is None else shown_cell(cell, signed=signed)

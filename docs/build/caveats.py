@@ -13,7 +13,7 @@ from result_tables import Results
 from verdicts import ACCURACY, NLL, SECONDARY
 
 from checkwise.study.inference import holm
-from checkwise.study.tables.training import hparam
+from checkwise.study.tables import hparam
 from checkwise.words import number
 
 

@@ -12,7 +12,7 @@ from result_tables import Results
 from verdicts import ACCURACY, MARGIN, NLL
 
 from checkwise.study import SEED_UNITS, clusters
-from checkwise.study.inference.hypotheses import equivalence
+from checkwise.study.inference import equivalence
 
 
 def claims(results: Results) -> str:

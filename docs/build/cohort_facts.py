@@ -16,10 +16,15 @@ from packed import packed_cohorts
 from paper_tables import COHORTS, SEEN
 from recast import as_development
 
-from checkwise.study import Pool
-from checkwise.study.figures import algorithms, distance, kendall
-from checkwise.study.figures.algorithms import Change
-from checkwise.study.units import usual_unit
+from checkwise.study import Pool, usual_unit
+from checkwise.study.figures import (
+    AlgorithmChange,
+    DistancePoint,
+    KendallFacts,
+    algorithm_changes,
+    distance_points,
+    rank_agreements,
+)
 
 DECIMALS = 5
 
@@ -43,9 +48,9 @@ class Shown:
     runs: int
     algorithms: tuple[str, ...]
     of_design: bool
-    points: tuple[distance.Point, ...]
-    changes: tuple[Change, ...]
-    taus: kendall.KendallFacts | None
+    points: tuple[DistancePoint, ...]
+    changes: tuple[AlgorithmChange, ...]
+    taus: KendallFacts | None
 
 
 def shown() -> list[Shown]:
@@ -77,15 +82,15 @@ def _shown(row: Described, pool: Pool, of_design: bool) -> Shown:
         runs=len(pool),
         algorithms=trained,
         of_design=of_design,
-        points=distance.facts(pool),
+        points=distance_points(pool),
         changes=_changes(pool) if len(trained) > 1 else (),
-        taus=None if of_design else kendall.facts(pool),
+        taus=None if of_design else rank_agreements(pool),
     )
 
 
-def _changes(pool: Pool) -> tuple[Change, ...]:
+def _changes(pool: Pool) -> tuple[AlgorithmChange, ...]:
     """What the figures of a report show, with the number of groups that an interval counts."""
-    found = algorithms.facts(pool)
+    found = algorithm_changes(pool)
     units = {
         name: str(usual_unit([key for key in pool.keys if key.algorithm == name]))
         for name in dict.fromkeys(change.algorithm for change in found)

@@ -18,11 +18,20 @@ from cohort_facts import Shown, plain, shown
 from figures_page import PAGE, parts
 from PIL import Image
 
-from checkwise.study.figures import style
-from checkwise.study.figures.algorithms import METRICS as CHANGED
-from checkwise.study.figures.algorithms import NAMES, panel
-from checkwise.study.figures.distance import near_best, scatter
-from checkwise.study.figures.kendall import NAMES as TAU_NAMES
+from checkwise.study.figures import (
+    CHANGE_NAMES,
+    CHANGED_METRICS,
+    COLOURS,
+    GREY,
+    MARKERS,
+    TAU_NAMES,
+    change_panel,
+    legend_below,
+    near_best,
+    new_figure,
+    plain_axes,
+    scatter_points,
+)
 from checkwise.words import listed
 from page import fill
 
@@ -38,16 +47,16 @@ COLUMNS = 2  # cohorts beside each other
 def distances(cohorts: Sequence[Shown]) -> Figure:
     """A panel per cohort: the rules within a few points of the best accuracy."""
     rows = -(-len(cohorts) // COLUMNS)
-    figure = style.new(2.1, 1.75 * rows + 0.8)
+    figure = new_figure(2.1, 1.75 * rows + 0.8)
     rules = [point.rule for point in cohorts[0].points]
     for place, cohort in enumerate(cohorts):
-        axes = style.plain(
+        axes = plain_axes(
             figure.add_subplot(rows, COLUMNS, place + 1),
             title=f"{cohort.data}: {cohort.runs} runs, {cohort.role}",
         )
         near = near_best(cohort.points)
         far = [point for point in cohort.points if point not in near]
-        scatter(axes, near, rules)
+        scatter_points(axes, near, rules)
         if place % COLUMNS == 0:
             axes.set_ylabel("Mean target accuracy (%)", fontsize=7)
         axes.set_xlabel(
@@ -56,7 +65,7 @@ def distances(cohorts: Sequence[Shown]) -> Figure:
         axes.ticklabel_format(useOffset=False)
         axes.margins(0.12)
     widest = max(range(len(cohorts)), key=lambda i: len(near_best(cohorts[i].points)))
-    style.legend_below(figure, figure.axes[widest], 5)
+    legend_below(figure, figure.axes[widest], 5)
     figure.suptitle(
         "To the right: mean target distance (smaller is more reliable). "
         "Below a panel: rules that are outside it.",
@@ -69,18 +78,18 @@ def changes(cohorts: Sequence[Shown]) -> Figure:
     """Two panels per cohort with several algorithms: accuracy and NLL, each on its own scale."""
     several = [cohort for cohort in cohorts if cohort.changes]
     rows = -(-len(several) // COLUMNS)
-    figure = style.new(2.2, 1.9 * rows + 0.5)
+    figure = new_figure(2.2, 1.9 * rows + 0.5)
     blocks = figure.subfigures(rows, COLUMNS, squeeze=False)
     for block, cohort in zip(blocks.flat, several, strict=False):
         over = cohort.changes[0].over
         block.suptitle(f"{cohort.data}: {cohort.role}\n95% over {over}", fontsize=7.5)
-        both = block.subplots(1, len(CHANGED), sharey=True)
-        for axes, metric in zip(both, CHANGED, strict=True):
+        both = block.subplots(1, len(CHANGED_METRICS), sharey=True)
+        for axes, metric in zip(both, CHANGED_METRICS, strict=True):
             of_metric = [c for c in cohort.changes if c.metric == metric]
-            panel(style.plain(axes), of_metric, cohort.algorithms, marker="o", size=4.5)
-            axes.set_xlabel(NAMES[metric], fontsize=7)
+            change_panel(plain_axes(axes), of_metric, cohort.algorithms, marker="o", size=4.5)
+            axes.set_xlabel(CHANGE_NAMES[metric], fontsize=7)
         both[0].set_ylim(len(cohort.algorithms) - 0.5, -0.5)
-    style.legend_below(figure, both[0], 2)
+    legend_below(figure, both[0], 2)
     return figure
 
 
@@ -88,11 +97,11 @@ def taus(cohorts: Sequence[Shown]) -> Figure:
     """A panel per metric; the rows are cohorts and, within them, algorithms."""
     with_taus = [cohort for cohort in cohorts if cohort.taus]
     labels = [f"{c.data}, {algorithm}" for c in with_taus for algorithm in c.algorithms]
-    figure = style.new(2.2, 0.19 * len(labels) + 1.0)
+    figure = new_figure(2.2, 0.19 * len(labels) + 1.0)
     panels = figure.subplots(1, len(TAU_NAMES), sharey=True)
     for axes, metric in zip(panels, TAU_NAMES, strict=True):
-        style.plain(axes, title=TAU_NAMES[metric], xlabel="τ_b")
-        axes.axvline(0, color=style.GREY, lw=0.8)
+        plain_axes(axes, title=TAU_NAMES[metric], xlabel="τ_b")
+        axes.axvline(0, color=GREY, lw=0.8)
         row = 0
         for number, cohort in enumerate(with_taus):
             assert cohort.taus is not None
@@ -101,14 +110,14 @@ def taus(cohorts: Sequence[Shown]) -> Figure:
                 [tau.mean for tau in cells],
                 range(row, row + len(cells)),
                 xerr=np.array([[tau.mean - tau.low, tau.high - tau.mean] for tau in cells]).T,
-                fmt=style.MARKERS[number],
-                color=style.COLOURS[number],
+                fmt=MARKERS[number],
+                color=COLOURS[number],
                 ms=4,
                 lw=0.9,
             )
             row += len(cells)
             if number + 1 < len(with_taus):
-                axes.axhline(row - 0.5, color=style.GREY, lw=0.4, alpha=0.5)
+                axes.axhline(row - 0.5, color=GREY, lw=0.4, alpha=0.5)
         axes.set_xlim(-1.05, 1.05)  # τ cannot be beyond ±1; intervals over three domains are
         axes.set_yticks(range(len(labels)), labels, fontsize=7)
     panels[0].set_ylim(len(labels) - 0.5, -0.5)

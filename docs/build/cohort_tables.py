@@ -18,10 +18,9 @@ from paper_tables import PAGE as INDEX_PAGE
 from paper_tables import algorithms, lacks, shares_seeds, tables
 from recast import as_whole, on_dataset
 
-from checkwise.study import Cohort, Pool, clusters
+from checkwise.study import MANY_PLACES, Cohort, Pool, clusters, usual_unit
 from checkwise.study.folder import SUFFIX
-from checkwise.study.tables.worst_domain import worst_domains
-from checkwise.study.units import MANY_PLACES, usual_unit
+from checkwise.study.tables import worst_domains
 from checkwise.words import listed
 from page import fill
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from checkwise.readers import columns as words
+from checkwise.readers import EMPTY_WORDS, PERCENT_WORDS, SPELLINGS
+from checkwise.records import TRAINING_WORDS, VALIDATION_WORDS
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "logs.md"
@@ -21,10 +22,10 @@ MEANINGS = {
 def table() -> str:
     """What is read by which words, as markdown."""
     rows = [
-        ("is validation", words.VALIDATION_WORDS),
-        ("is training, never read", words.TRAINING_WORDS),
-        ("says nothing", (*words.EMPTY_WORDS, *words.PERCENT_WORDS)),
-        *((MEANINGS[metric], spellings) for metric, spellings in words.SPELLINGS.items()),
+        ("is validation", VALIDATION_WORDS),
+        ("is training, never read", TRAINING_WORDS),
+        ("says nothing", (*EMPTY_WORDS, *PERCENT_WORDS)),
+        *((MEANINGS[metric], spellings) for metric, spellings in SPELLINGS.items()),
     ]
     lines = [f"| {meaning} | {_code(spellings)} |" for meaning, spellings in rows]
     return "\n".join(["| a column | with the words |", "|---|---|", *lines])

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import click
 
-from checkwise.cli.command import OUTPUT, Option
-from checkwise.cli.entry import COMMANDS, STUDY_COMMANDS, commands
+from checkwise.cli import COMMANDS, OUTPUT, STUDY_COMMANDS, Option, commands
 from page import markdown
 
 PAGE = Path(__file__).parents[1] / "commands.md"

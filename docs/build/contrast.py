@@ -8,11 +8,18 @@ from math import nan
 import numpy as np
 
 from checkwise.statistics import SEED
-from checkwise.study import SEED_UNITS, Contrast, Pool, by_units, contrasts, scale, verdict
-from checkwise.study.sentences import group_names
-from checkwise.study.tables.table import Cell
-from checkwise.study.tables.typeset import shown
-from checkwise.study.units import UnitInterval
+from checkwise.study import (
+    SEED_UNITS,
+    Contrast,
+    Pool,
+    UnitInterval,
+    by_units,
+    contrasts,
+    group_names,
+    scale,
+    verdict,
+)
+from checkwise.study.tables import Cell, shown_cell
 from checkwise.words import listed
 
 TARGETS = ("target_accuracy", "target_ece", "target_cwece", "target_nll")
@@ -42,7 +49,7 @@ class Change:
     def by(self, unit: str) -> str:
         """The mean and its interval by one unit."""
         found = self.row.units[unit]
-        return shown(self._cell(found.low, found.high), signed=True)
+        return shown_cell(self._cell(found.low, found.high), signed=True)
 
     def interval(self, unit: str) -> str:
         """The interval by one unit alone."""
@@ -95,11 +102,11 @@ class Change:
     def with_runs(self) -> str:
         """The mean and its interval over runs."""
         ends = self.row.over_runs or (self.row.low, self.row.high)
-        return shown(self._cell(*ends), signed=True)
+        return shown_cell(self._cell(*ends), signed=True)
 
     def text(self, value: float, *, signed: bool = False) -> str:
         """A value with this metric's decimals."""
-        return shown(replace(self._cell(nan, nan), value=value), signed=signed)
+        return shown_cell(replace(self._cell(nan, nan), value=value), signed=signed)
 
     def _cell(self, low: float, high: float) -> Cell:
         metric = self.row.metric

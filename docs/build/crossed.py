@@ -8,8 +8,7 @@ import numpy as np
 
 from checkwise.records import RunKey
 from checkwise.statistics import bootstrap_interval
-from checkwise.study import SEED_UNITS, clusters
-from checkwise.study.units import unit_means
+from checkwise.study import SEED_UNITS, clusters, unit_means
 
 PART = "crossed-coverage"
 STUDIES, RESAMPLES, LEVEL, SEED = 2_000, 2_000, 0.95, 20261116

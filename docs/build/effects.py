@@ -14,10 +14,20 @@ from outcomes import Outcomes, read
 
 from checkwise.records import RunKey
 from checkwise.statistics import percentile_interval
-from checkwise.study import SEED_UNITS, clusters, deciding, higher_is_better, leading_means, scale
+from checkwise.study import (
+    SEED_UNITS,
+    LeadingMeans,
+    LeadingUnit,
+    clusters,
+    deciding,
+    group_names,
+    higher_is_better,
+    is_crossed,
+    leading_means,
+    scale,
+    unit_intervals,
+)
 from checkwise.study.inference import PlaceMeans, numbered, over_places
-from checkwise.study.sentences import group_names
-from checkwise.study.units import LeadingMeans, LeadingUnit, is_crossed, unit_intervals
 from checkwise.words import number
 
 FEW = 3  # places below which no interval is printed

@@ -10,12 +10,10 @@ from cohort_facts import Shown
 from cohort_tables import page_of
 
 from checkwise.selection import DEFAULT_RULE, REFERENCE
-from checkwise.study.figures.algorithms import Change
-from checkwise.study.figures.distance import Point
-from checkwise.study.figures.kendall import NAMES
+from checkwise.study.figures import TAU_NAMES, AlgorithmChange, DistancePoint
 from checkwise.words import listed, number
 
-Pair = tuple[str, Change]  # what pages call the data, and one row of its panel
+Pair = tuple[str, AlgorithmChange]  # what pages call the data, and one row of its panel
 LOWEST_NLL = "pure-nll"
 PAGE = Path(__file__).parents[1] / "study" / "figures-cohorts.md"
 
@@ -81,7 +79,7 @@ def _lowest_nll(cohorts: Sequence[Shown]) -> str:
     )
 
 
-def better(points: Sequence[Point], than: Point) -> list[str]:
+def better(points: Sequence[DistancePoint], than: DistancePoint) -> list[str]:
     """Rules with a smaller distance and a higher accuracy."""
     return [p.rule for p in points if p.distance < than.distance and p.accuracy > than.accuracy]
 
@@ -132,7 +130,7 @@ def _named(pairs: Sequence[Pair]) -> str:
 
 def _orders(cohorts: Sequence[Shown]) -> str:
     rows = []
-    for metric, name in NAMES.items():
+    for metric, name in TAU_NAMES.items():
         cells = [
             (cohort.data, cell)
             for cohort in cohorts

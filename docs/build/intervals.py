@@ -14,8 +14,7 @@ import crossed
 import numpy as np
 
 from checkwise.statistics import bootstrap_interval
-from checkwise.study.inference import Clusters, cluster_means, numbered, sign_patterns
-from checkwise.study.inference.hypotheses import wild_p_value
+from checkwise.study.inference import Clusters, cluster_means, numbered, sign_patterns, wild_p_value
 from page import fill
 
 PAGE = Path(__file__).parents[1] / "statistics.md"

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from checkwise.cli.entry import STUDY_COMMANDS
-from checkwise.cli.printing import commands_with_schema, schema
+from checkwise.cli import STUDY_COMMANDS, commands_with_schema, schema
 
 PAGE = Path(__file__).parents[1] / "json.md"
 SOURCE = "../src/checkwise/cli/schemas"
@@ -27,7 +26,7 @@ The [schemas]({SOURCE}) are JSON Schema, draft 2020-12, and come with the packag
 prints JSON compares it with them. In Python:
 
 ```python
-from checkwise.cli.printing import commands_with_schema; from checkwise.cli.printing import schema
+from checkwise.cli import commands_with_schema, schema
 
 print(commands_with_schema())
 print(schema("select")["title"])

@@ -23,12 +23,11 @@ from checkwise.calibrators import TS_LIMIT
 from checkwise.errors import MissingMetricError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import select
-from checkwise.study import Cohort, Method, Outcome, Pool, Predictions
+from checkwise.study import Cohort, Method, Outcome, Pool, Predictions, Targets
 from checkwise.study.baselines import OpenRuns, derive
-from checkwise.study.figures import confident_errors, shared_errors
+from checkwise.study.figures import count_confident_errors, count_shared_errors
 from checkwise.study.folder import open_cohort
-from checkwise.study.heldout import Targets
-from checkwise.study.tables.rank_agreement import inside_feasible
+from checkwise.study.tables import inside_feasible
 
 BESIDE = ("source_accuracy", "source_nll", "step", "temperature")
 WITH_HARD = ("source-acc", "ac-nc", "lodo-acc", "ac-lodo")
@@ -157,10 +156,10 @@ def _add_predictions(values: Values, folder: Path, cohort: Cohort, keys: Sequenc
     for key in keys:
         targets = Targets(runs[key], key.held_out)
         both = {rule: _predicted(targets, cohort, key, rule) for rule in (REFERENCE, RULE)}
-        for rule, one in zip(both, confident_errors.facts(both), strict=True):
+        for rule, one in zip(both, count_confident_errors(both), strict=True):
             for column, value in zip(CONFIDENT, (one.rate, one.coverage), strict=True):
                 values[rule][column].append(_kept(value))
-        wrong = shared_errors.facts(both[REFERENCE], both[RULE])
+        wrong = count_shared_errors(both[REFERENCE], both[RULE])
         shares = (wrong.share_raised(), wrong.share_lowered())
         differ = both[REFERENCE].step != both[RULE].step and wrong.shared > 0
         for column, value in zip(SHARED, shares, strict=True):

@@ -19,8 +19,7 @@ from typing import Any
 
 from checkwise.study import Cohort, Pool
 from checkwise.study.folder import source_hashes
-from checkwise.study.tables import Table, build
-from checkwise.study.tables.table import Cell
+from checkwise.study.tables import Cell, Table, build
 
 DATA = Path(__file__).parents[1] / "study" / "data"
 FIRST_STUDY, CAMERA_TRAPS = "first-study", "camera-traps"

@@ -17,7 +17,7 @@ from interval_words import intervals
 from outcomes import METRICS, Outcomes
 from recipes import LODO, OTHER_METHODS, WHOLE_RUNS
 
-from checkwise.study.tables.other_methods import HUGE_NLL
+from checkwise.study.tables import HUGE_NLL
 from checkwise.words import listed
 from page import fill
 

@@ -18,12 +18,9 @@ from recast import as_development
 
 from checkwise.errors import InputError
 from checkwise.store import inner_path
-from checkwise.study import Pool, clusters
+from checkwise.study import Pool, clusters, usual_unit
 from checkwise.study.folder import SUFFIX
-from checkwise.study.tables import Table, build, markdown
-from checkwise.study.tables.headline import PENALISED
-from checkwise.study.tables.other_methods import AVERAGED
-from checkwise.study.units import usual_unit
+from checkwise.study.tables import AVERAGED, PENALISED, Table, build, markdown
 from checkwise.words import listed
 from page import fill
 

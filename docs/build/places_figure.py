@@ -7,7 +7,7 @@ from pathlib import Path
 from cohorts import there
 from effects import FEW, effect
 
-from checkwise.study.figures import style
+from checkwise.study.figures import COLOURS, GREY, MARKERS, new_figure, plain_axes
 
 FILE = Path(__file__).parents[1] / "study" / "images" / "places.png"
 RECIPES = {
@@ -25,8 +25,8 @@ LOW, HIGH = -2.6, 0.4  # changes beyond are drawn at the edge
 def draw() -> None:
     """Write the figure."""
     cohorts = list(there())
-    figure = style.new(columns=2.1, height=0.62 * len(RECIPES) + 0.1 * len(cohorts) + 0.6)
-    axes = style.plain(
+    figure = new_figure(columns=2.1, height=0.62 * len(RECIPES) + 0.1 * len(cohorts) + 0.6)
+    axes = plain_axes(
         figure.subplots(),
         xlabel="change of target NLL against source-acc: one dot per held-out domain, "
         f"its runs averaged\n(changes below {LOW} or above {HIGH} are drawn at the edge)",
@@ -38,8 +38,8 @@ def draw() -> None:
                 continue
             found = effect(kept, recipe, reference)
             height = row - 0.4 + step * (number + 0.5)
-            colour = style.COLOURS[number % 7]
-            marker = style.MARKERS[number % 8]
+            colour = COLOURS[number % 7]
+            marker = MARKERS[number % 8]
             inside = found.values.clip(LOW, HIGH)
             axes.plot(inside, [height] * len(inside), marker, color=colour, ms=2.6, alpha=0.55)
             if len(inside) >= FEW:
@@ -47,7 +47,7 @@ def draw() -> None:
                 axes.plot([low, high], [height] * 2, color=colour, lw=1.3)
             label = described.data if row == 0 else None
             axes.plot(found.mean, height, marker, color=colour, ms=5.5, mec="black", label=label)
-    axes.axvline(0, color=style.GREY, lw=0.8, zorder=0)
+    axes.axvline(0, color=GREY, lw=0.8, zorder=0)
     axes.set_yticks(range(len(RECIPES)), list(RECIPES))
     axes.set_ylim(len(RECIPES) - 0.4, -0.6)
     axes.set_xlim(LOW - 0.03, HIGH + 0.03)

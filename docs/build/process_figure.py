@@ -21,7 +21,7 @@ from study_figures import PAPERS_RUN
 from checkwise.metrics import METRICS
 from checkwise.records import Trajectory
 from checkwise.selection import DEFAULT_RULE, REFERENCE, select
-from checkwise.study.figures import style
+from checkwise.study.figures import COLOURS, GREY, legend_below, new_figure, plain_axes, rule_colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,12 +106,12 @@ def without_compromise(runs: Iterable[Trajectory]) -> dict[str, int]:
 
 def draw(shown: Process) -> Figure:
     """Three panels: the feasible set, its rescaled objectives, the ranking by distance."""
-    figure = style.new(2.2, 2.9)
+    figure = new_figure(2.2, 2.9)
     accuracy, plane, order = figure.subplots(1, 3, width_ratios=(1.25, 1, 1))
     _accuracy(accuracy, shown)
     _plane(plane, shown)
     _order(order, shown)
-    style.legend_below(figure, accuracy, 5)
+    legend_below(figure, accuracy, 5)
     figure.suptitle(
         f"How {shown.rule} chooses from {shown.run}; source validation only", fontsize=8
     )
@@ -119,7 +119,7 @@ def draw(shown: Process) -> Figure:
 
 
 def _accuracy(axes: Axes, shown: Process) -> None:
-    style.plain(
+    plain_axes(
         axes,
         xlabel="Step",
         ylabel="Source accuracy (%)",
@@ -127,9 +127,7 @@ def _accuracy(axes: Axes, shown: Process) -> None:
         f"within {shown.delta_pp:g} points of the best",
     )
     best = max(shown.accuracy)
-    axes.axhspan(
-        best - shown.delta_pp, best, color=style.COLOURS[5], alpha=0.25, lw=0, label="tolerance"
-    )
+    axes.axhspan(best - shown.delta_pp, best, color=COLOURS[5], alpha=0.25, lw=0, label="tolerance")
     outside = [step for step in shown.steps if step not in shown.feasible]
     for steps, filled, label in (
         (outside, False, "not feasible"),
@@ -139,8 +137,8 @@ def _accuracy(axes: Axes, shown: Process) -> None:
             steps,
             [shown.accuracy_at(step) for step in steps],
             s=11,
-            facecolors=style.COLOURS[5] if filled else "none",
-            edgecolors=style.COLOURS[5] if filled else style.GREY,
+            facecolors=COLOURS[5] if filled else "none",
+            edgecolors=COLOURS[5] if filled else GREY,
             linewidths=0.8,
             label=label,
         )
@@ -149,7 +147,7 @@ def _accuracy(axes: Axes, shown: Process) -> None:
             [step],
             [shown.accuracy_at(step)],
             s=34,
-            color=style.colour(rule),
+            color=rule_colour(rule),
             marker="o" if rule == shown.reference else "s",
             label=f"{rule}: step {step}",
         )
@@ -159,22 +157,22 @@ def _accuracy(axes: Axes, shown: Process) -> None:
 
 def _colours(shown: Process) -> list[str]:
     marked = {
-        shown.chosen: style.colour(shown.rule),
-        shown.most_accurate: style.colour(shown.reference),
+        shown.chosen: rule_colour(shown.rule),
+        shown.most_accurate: rule_colour(shown.reference),
     }
-    return [marked.get(step, style.COLOURS[5]) for step in shown.feasible]
+    return [marked.get(step, COLOURS[5]) for step in shown.feasible]
 
 
 def _plane(axes: Axes, shown: Process) -> None:
     (first, x), (second, y) = shown.rescaled.items()
-    style.plain(
+    plain_axes(
         axes,
         xlabel=f"Source {TITLES[first]}, rescaled",
         ylabel=f"Source {TITLES[second]}, rescaled",
         title="2  Objectives, rescaled to 0–1\nover the feasible set",
     )
     for edge in (0.25, 0.5, 0.75):  # the same distance everywhere on a line
-        axes.plot([0, edge, edge], [edge, edge, 0], color=style.GREY, lw=0.6, ls=":", zorder=0)
+        axes.plot([0, edge, edge], [edge, edge, 0], color=GREY, lw=0.6, ls=":", zorder=0)
     for at, colour, step in zip(
         zip(x, y, strict=True), _colours(shown), shown.feasible, strict=True
     ):
@@ -185,7 +183,7 @@ def _plane(axes: Axes, shown: Process) -> None:
 
 
 def _order(axes: Axes, shown: Process) -> None:
-    style.plain(
+    plain_axes(
         axes,
         xlabel="Distance: the larger of the two",
         ylabel="Step",

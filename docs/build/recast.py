@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from checkwise.records import RunKey, Trajectory
-from checkwise.study import Cohort
+from checkwise.study import Cohort, Runs
 from checkwise.study.folder import open_cohort
-from checkwise.study.runs import Runs
 
 
 def as_development(cohort: Cohort) -> Cohort:

@@ -11,8 +11,7 @@ from logit_tables import read
 from result_tables import Results
 
 from checkwise.study import Pool, method
-from checkwise.study.tables import build
-from checkwise.study.tables.typeset import BY_BLOCK, BY_DOMAIN
+from checkwise.study.tables import BY_BLOCK, BY_DOMAIN, build
 
 HARD = ("target_accuracy", "target_nll", "target_hard_ece", "target_hard_cwece")
 NEAR = ("0.1", "0.5", "1.0")

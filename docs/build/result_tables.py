@@ -12,9 +12,7 @@ from packed import DATA
 
 from checkwise.records import RunKey
 from checkwise.study import Cohort, Pool
-from checkwise.study.tables import Table, build
-from checkwise.study.tables.training import hparam
-from checkwise.study.tables.typeset import title
+from checkwise.study.tables import Table, build, column_title, hparam
 
 CHANGES = runs_and_domains(TARGETS)
 SHOWN = ("target_nll", "target_accuracy")
@@ -250,5 +248,10 @@ def duplicates(results: Results) -> str:
         nll = found["target_nll"]
         median = nll.text(nll.row.median, signed=True)
         lines.append((name, *(str(found[m]) for m in TARGETS), median, str(nll.n)))
-    header = ("OfficeHome, ERM and VREx", *(title(m) for m in TARGETS), "Target NLL median", "runs")
+    header = (
+        "OfficeHome, ERM and VREx",
+        *(column_title(m) for m in TARGETS),
+        "Target NLL median",
+        "runs",
+    )
     return grid(header, lines, 1)

@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from checkwise.store import finished, read_trajectory, source_logits
-from checkwise.study.baselines import OpenRun, OpenRuns
-from checkwise.study.baselines.evaluate import LIMIT, KeptOutputs
+from checkwise.study import Targets
+from checkwise.study.baselines import KEPT_BYTES, KeptOutputs, OpenRun, OpenRuns
 from checkwise.study.folder import open_cohort
-from checkwise.study.heldout import Targets
 from checkwise.study.train import Outputs
 
 BYTES = 4  # of a logit
@@ -26,7 +25,7 @@ def opening(cohort: Path, roots: Mapping[str, str]) -> OpenRuns:
     opened, record = OpenRuns(roots, kept), open_cohort(cohort)
     runs = [opened(record, key) for key, folder in record.runs.items() if finished(folder)]
     runs = [run for run in runs if run.config.logits == "all" and not _has_groups(run)]
-    if sum(map(_size, runs)) <= LIMIT:
+    if sum(map(_size, runs)) <= KEPT_BYTES:
         for run in runs:
             for step in _steps(run.folder):
                 kept.keep(run.config.digest, step, saved(run, step))

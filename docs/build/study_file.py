@@ -8,10 +8,14 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-from checkwise.study.sweep.study_file import parse_study, shipped
-from checkwise.study.sweep.toml_table import Key
-from checkwise.study.train import NETWORK_KINDS, known_names
-from checkwise.study.train.hparams import KINDS, MEANINGS, TABLE
+from checkwise.study.sweep import StudyKey, parse_study, shipped_studies
+from checkwise.study.train import (
+    HPARAM_KINDS,
+    HPARAM_MEANINGS,
+    HPARAM_TABLE,
+    NETWORK_KINDS,
+    known_names,
+)
 from page import markdown
 
 PAGE = Path(__file__).parents[1] / "study-file.md"
@@ -58,9 +62,9 @@ has no effect on its runs.
 """
 
 
-def known_keys() -> list[Key]:
+def known_keys() -> list[StudyKey]:
     """Every key that some study file may have, in the order in which they are read."""
-    keys: list[Key] = []
+    keys: list[StudyKey] = []
     for kind in NETWORK_KINDS:
         values = {
             "name": "any",
@@ -83,23 +87,24 @@ def page() -> str:
         rows = [(f"`{k.name}`", k.wanted, k.default, k.means) for k in keys]
         parts.append(markdown(("key", "value", "default", "meaning"), rows))
     parts += [HPARAMS, markdown(("key", "default", "read by", "meaning"), _hparams())]
-    parts.append(f"Shipped studies to copy from: {', '.join(f'`{name}`' for name in shipped())}.\n")
+    names = ", ".join(f"`{name}`" for name in shipped_studies())
+    parts.append(f"Shipped studies to copy from: {names}.\n")
     return "\n".join(parts)
 
 
 def _hparams() -> list[tuple[str, str, str, str]]:
     lines = []
     for name in known_names():
-        rows = [row for row in TABLE if row.name == name]
+        rows = [row for row in HPARAM_TABLE if row.name == name]
         defaults = [
             f"{row.default:g}" + (f" ({', '.join(row.kinds)})" if len(rows) > 1 else "")
             for row in rows
         ]
         kinds = {kind for row in rows for kind in row.kinds}
         who = ", ".join(rows[0].algorithms or ()) or "every algorithm"
-        if kinds != set(KINDS):
-            who += f" on {' and '.join(kind for kind in KINDS if kind in kinds)}"
-        lines.append((f"`{name}`", ", ".join(defaults), who, MEANINGS[name]))
+        if kinds != set(HPARAM_KINDS):
+            who += f" on {' and '.join(kind for kind in HPARAM_KINDS if kind in kinds)}"
+        lines.append((f"`{name}`", ", ".join(defaults), who, HPARAM_MEANINGS[name]))
     return lines
 
 

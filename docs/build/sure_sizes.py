@@ -16,9 +16,8 @@ from typing import Any, Literal
 import numpy as np
 
 import checkwise as cw
+from checkwise.metrics import halved, per_example
 from checkwise.store import write_npz
-from checkwise.study.train import Outputs, Part
-from checkwise.study.train.checkpoint_files import _arrays, _File
 
 DATA = Path(__file__).parents[1] / "sure-sizes.csv"
 Kind = Literal["logits", "half", "outcomes"]
@@ -27,14 +26,14 @@ KINDS: tuple[Kind, ...] = ("outcomes", "half", "logits")
 
 def bytes_of(saved: dict[str, tuple[Any, Any]], kind: Kind) -> int:
     """The file of one checkpoint, as a run writes it."""
-    parts = tuple(
-        Part("source", name, e, np.arange(len(y)), y)
-        for e, (name, (_, y)) in enumerate(saved.items())
-    )
-    outputs = Outputs(parts, tuple(z for z, _ in saved.values()))
     arrays: dict[str, Any] = {}
-    for name in saved:
-        arrays |= _arrays(outputs, _File("", "source", kind), name)
+    for name, (logits, labels) in saved.items():
+        if kind == "outcomes":
+            rows = per_example(logits=logits, labels=labels)
+            arrays |= {f"{name}.correct": np.packbits(rows.correct), f"{name}.nll": rows.nll}
+        else:
+            arrays[f"{name}.logits"] = halved(logits) if kind == "half" else logits
+        arrays[f"{name}.labels"] = labels
     content = io.BytesIO()
     write_npz(content, arrays)
     return len(content.getvalue())

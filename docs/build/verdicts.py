@@ -8,10 +8,9 @@ import numpy as np
 from beside import grid
 from contrast import EVALUATION, Change, change
 
-from checkwise.study import Pool, choice_of
+from checkwise.study import Pool, choice_of, registered_first
 from checkwise.study.inference import holm
-from checkwise.study.registered import registered
-from checkwise.study.tables.typeset import title
+from checkwise.study.tables import column_title
 
 MARGIN = 0.5
 NLL, ACCURACY, SECONDARY = "target_nll", "target_accuracy", ("target_cwece", "target_ece")
@@ -29,7 +28,7 @@ def registered_contrast(pool: Pool) -> str:
             row = found[metric]
             lines.append(
                 (
-                    *(data, title(metric), row.text(row.level), row.with_runs, str(row)),
+                    *(data, column_title(metric), row.text(row.level), row.with_runs, str(row)),
                     f"{row.block.p:.4f}",
                     f"{corrected[metric]:.4f}" if metric in corrected else "",
                     f"{row.row.wins} / {row.row.ties} / {row.row.losses}",
@@ -47,7 +46,7 @@ def verdict(pool: Pool, cohort: Path) -> str:
     found = change(pool, EVALUATION)
     nll, accuracy = found[NLL], found[ACCURACY]
     below, harmless = nll.block.high < 0, accuracy.block.low > -MARGIN
-    state = registered(cohort, choice_of("ac-nc"))
+    state = registered_first(cohort, choice_of("ac-nc"))
     return (
         f"`ac-nc` on {nll.n} OfficeHome runs ({nll.block.groups} blocks): {state}\n\n"
         f"1. Target NLL {nll}: the interval "

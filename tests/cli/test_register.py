@@ -11,7 +11,7 @@ from checkwise.cli import main
 from checkwise.study import Cohort, choice_of, method
 from checkwise.study.folder import LOG
 from checkwise.study.folder.registration import read_log
-from checkwise.study.registered import registered
+from checkwise.study.registered import registered_first
 from tests.refusals import names
 from tests.study.cohorts import tiny_runs, write_cohort
 
@@ -70,7 +70,7 @@ def test_registering_again_after_the_opening_is_late(
     assert run("study", "register", folder, "--json") == 0
     again = json.loads(capsys.readouterr().out)
     assert (again["state"], again["earlier"]) == ("late", read_log(folder)[0]["at"])
-    assert registered(folder, AC_NC).state == "before"  # the first registration counts
+    assert registered_first(folder, AC_NC).state == "before"  # the first registration counts
 
 
 def test_the_command_records_and_compare_tells(

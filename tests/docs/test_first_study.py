@@ -13,7 +13,7 @@ import pytest
 import scipy.stats
 
 from checkwise.study import sentences
-from checkwise.study.pool import BOTH
+from checkwise.study.pool import BOTH_ROLES
 from checkwise.study.tables import Table
 from checkwise.study.tables.table import Cell
 from tests.docs.test_pages import ROOT, builder
@@ -220,8 +220,8 @@ def test_changes_over_runs_stand_beside_those_by_held_out_domain() -> None:
         cell("target_nll", few, 3, "9 blocks × 4 domains"),
         cell("target_nll_over_runs", few, 1, "", 7),
         cell("target_nll_by_domain", few, 2, "4 domains"),
-        cell("target_nll", BOTH, 2, "8 places"),
-        cell("target_nll_over_runs", BOTH, 1, "", 7),
+        cell("target_nll", BOTH_ROLES, 2, "8 places"),
+        cell("target_nll_over_runs", BOTH_ROLES, 1, "", 7),
     )
     table = Table("main-changes", "", (), cells, signed=True)
     measures = beside.runs_and_domains(["target_nll"])

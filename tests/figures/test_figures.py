@@ -56,14 +56,16 @@ def test_the_target_distance_is_over_all_checkpoints(tiny: Pool) -> None:
     # NLL 1.5, 1.2, 1.0 → 1, 0.4, 0; CwECE 0.04, 0.03, 0.02 → 1, 0.5, 0; ECE is constant → 0.
     found = distance.target_distance(tiny, key("ERM", 0))
     assert found.tolist() == pytest.approx([np.sqrt(2), np.hypot(0.4, 0.5), 0.0])
-    points = {point.rule: point for point in distance.facts(tiny, ["source-acc", "ac-nc"])}
+    points = {
+        point.rule: point for point in distance.distance_points(tiny, ["source-acc", "ac-nc"])
+    }
     assert points["source-acc"].accuracy == pytest.approx(50)
     assert points["ac-nc"].accuracy == pytest.approx((62 + 49 + 40) / 3)
     assert points["ac-nc"].n == 3
 
 
 def test_changes_per_algorithm(tiny: Pool) -> None:
-    found = {(c.algorithm, c.rule, c.metric): c for c in algorithms.facts(tiny)}
+    found = {(c.algorithm, c.rule, c.metric): c for c in algorithms.algorithm_changes(tiny)}
     change = found["ERM", "NC, D2", "target_nll"]
     assert change.mean == pytest.approx(-0.2)
     assert change.n == 2
@@ -71,7 +73,7 @@ def test_changes_per_algorithm(tiny: Pool) -> None:
 
 
 def test_rank_agreement_is_that_of_the_table(tiny: Pool) -> None:
-    found = kendall.facts(tiny)
+    found = kendall.rank_agreements(tiny)
     table = build("kendall", tiny)
     for cell in found.cells:
         theirs = table.cell(cell.dataset, cell.algorithm, measure=f"tau_{cell.metric}")
@@ -92,11 +94,13 @@ def test_the_tolerance_sweep_starts_at_the_reference(tiny: Pool) -> None:
 
 def test_confident_errors_carry_their_counts_and_coverage() -> None:
     sure = two([[0.95, 0.05], [0.95, 0.05], [0.6, 0.4], [0.05, 0.95]], [0, 1, 1, 1])
-    (found,) = confident_errors.facts({"ac-nc": sure})
+    (found,) = confident_errors.count_confident_errors({"ac-nc": sure})
     assert (found.errors, found.count, found.n) == (1, 3, 4)
     assert found.rate == pytest.approx(1 / 3)
     assert found.coverage == 0.75
-    (edge,) = confident_errors.facts({"ac-nc": two([[0.5, 0.5], [0.5, 0.5]], [0, 1])}, 0.5)
+    (edge,) = confident_errors.count_confident_errors(
+        {"ac-nc": two([[0.5, 0.5], [0.5, 0.5]], [0, 1])}, 0.5
+    )
     assert (edge.errors, edge.count) == (1, 2)  # at least the threshold's confidence
 
 
@@ -105,7 +109,7 @@ def test_shared_errors_keep_each_ones_own_wrong_confidence() -> None:
     labels = [1, 2, 1, 1, 1]  # of the last three, one is right in both and two in one of them
     first = two([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], right, right, wrong], labels)
     second = two([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], right, wrong, right], labels)
-    found = shared_errors.facts(first, second)
+    found = shared_errors.count_shared_errors(first, second)
     assert found.shared == 2
     assert found.same.tolist() == [True, False]
     assert [side.round(6).tolist() for side in found.true_label] == [[0.2, 0.1], [0.3, 0.1]]
@@ -116,7 +120,7 @@ def test_shared_errors_keep_each_ones_own_wrong_confidence() -> None:
 
 def test_shared_errors_need_the_same_examples() -> None:
     with refused("differs"):
-        shared_errors.facts(two([[0.7, 0.3]], [0]), two([[0.7, 0.3]], [1]))
+        shared_errors.count_shared_errors(two([[0.7, 0.3]], [0]), two([[0.7, 0.3]], [1]))
 
 
 def test_diagrams_add_up_to_the_metrics() -> None:
@@ -191,8 +195,8 @@ def test_figures_are_about_the_rule_that_is_named(tiny: Pool, tmp_path: Path) ->
     about = Pool(tiny.cohorts, rule="pure-nll", reference="ac-early")
     marks = trajectory.facts(about, key("ERM", 0)).marks
     assert [mark.rule for mark in marks] == ["ac-early", "pure-nll"]
-    assert {change.rule for change in algorithms.facts(about)} == {"pure-nll"}
-    assert "ac-early" in [point.rule for point in distance.facts(about)]
+    assert {change.rule for change in algorithms.algorithm_changes(about)} == {"pure-nll"}
+    assert "ac-early" in [point.rule for point in distance.distance_points(about)]
     with refused("unsupported: pure-nll"):
         tolerance.facts(about)
     with refused("unsupported: swad"):

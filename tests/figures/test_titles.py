@@ -31,12 +31,12 @@ def two_sets(tmp_path: Path) -> Pool:
 
 
 def test_titles_name_the_data_that_was_drawn(two_sets: Pool, tiny: Pool) -> None:
-    title = algorithms.draw(algorithms.facts(two_sets)).get_suptitle()
+    title = algorithms.draw(algorithms.algorithm_changes(two_sets)).get_suptitle()
     assert title == (
         "Rule − source-acc, OfficeHome and PACS, 1–4 runs per algorithm, development + evaluation, "
         "95% over runs"
     )
-    title = algorithms.draw(algorithms.facts(tiny)).get_suptitle()
+    title = algorithms.draw(algorithms.algorithm_changes(tiny)).get_suptitle()
     assert title == "Rule − source-acc, PACS, 1–2 runs per algorithm, development, 95% over runs"
     # The first scope is the evaluation data alone.
     title = tolerance.draw(tolerance.facts(two_sets)).get_suptitle()
@@ -44,7 +44,7 @@ def test_titles_name_the_data_that_was_drawn(two_sets: Pool, tiny: Pool) -> None
 
 
 def test_the_shading_of_rank_agreement_is_explained(tiny: Pool) -> None:
-    found = kendall.facts(tiny)
+    found = kendall.rank_agreements(tiny)
     figure = kendall.draw(found)
     title = figure.get_suptitle()
     assert title.splitlines()[0].endswith("development, 95% over runs")

@@ -20,7 +20,7 @@ from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.study import Cohort, choice_of, method, registered_as
 from checkwise.study.folder import LOG, OPENED, read_lines, register
 from checkwise.study.folder.registration import LARGEST, mark_opened, read_log
-from checkwise.study.registered import registered
+from checkwise.study.registered import registered_first
 from tests.study.cohorts import sign_plan, tiny_runs, write_cohort
 
 AC_NC = {**choice_of(method("ac-nc")), "metrics": ["target_nll"], "tables": ["main"]}
@@ -136,14 +136,14 @@ def test_every_cut_of_the_last_line_is_passed_over_and_repaired(folder: Path) ->
     for length in range(len(kept) + 1, len(whole)):
         (folder / LOG).write_bytes(whole[:length])
         with pytest.warns(CheckwiseWarning, match="line 2 of .* does not end"):
-            assert registered(folder, AC_NC).state == "before"
+            assert registered_first(folder, AC_NC).state == "before"
         if length % 16 and length != len(whole) - 1:
             continue
         with pytest.warns(CheckwiseWarning, match="line 2 of .* was torn"):
             register(folder, AC_NLL)
         lines = (folder / LOG).read_bytes().splitlines()
         assert len(lines) == (3 if length == len(whole) - 1 else 2)
-        assert registered(folder, AC_NLL).state == "before"
+        assert registered_first(folder, AC_NLL).state == "before"
 
 
 def test_a_torn_mark_is_written_again_and_named(
@@ -161,7 +161,7 @@ def test_a_torn_mark_is_written_again_and_named(
         assert "was torn when a write was cut short" in capsys.readouterr().err
         assert [entry["kind"] for entry in read_log(folder)][1] == OPENED
         assert run("study", "status", folder, "--verify") == 0
-        assert registered(folder, AC_NC).state == "before"
+        assert registered_first(folder, AC_NC).state == "before"
 
 
 ENTRY: dict[str, Any] = {
@@ -313,7 +313,7 @@ def test_a_write_that_is_cut_short_is_undone_and_told(
     assert str(folder) in done.stderr
     assert done.stderr.count("\n") == 1
     assert (folder / LOG).read_bytes() == before
-    assert registered(folder, AC_NLL).state == "before"
+    assert registered_first(folder, AC_NLL).state == "before"
 
 
 @pytest.fixture
@@ -353,10 +353,10 @@ def test_a_full_disk_leaves_the_log_whole_and_the_command_says_so(
         assert "no space left on device; free some space" in said.err
         assert str(folder) in said.err
         assert (folder / LOG).read_bytes() == before
-    assert registered(folder, AC_NLL).state == "before"
+    assert registered_first(folder, AC_NLL).state == "before"
     (small_disk / "ballast").unlink()
     assert run("study", "register", folder) == 0
-    assert registered(folder, choice_of(method("ac-nc"))).state == "before"
+    assert registered_first(folder, choice_of(method("ac-nc"))).state == "before"
 
 
 def test_a_mark_that_finds_no_room_shows_nothing(

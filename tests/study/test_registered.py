@@ -11,7 +11,7 @@ import pytest
 from checkwise.study import Cohort, choice_of, method, registrations
 from checkwise.study.folder import LOG, OPENED, pack, register, unpack
 from checkwise.study.folder.registration import mark_opened, read_log
-from checkwise.study.registered import registered, same_choice
+from checkwise.study.registered import registered_first, same_choice
 from checkwise.study.report import write_report
 from tests.refusals import refused
 from tests.study.cohorts import tiny_runs, write_cohort
@@ -46,28 +46,28 @@ def test_before_late_and_not_at_all(folder: Path) -> None:
     Cohort.open(folder).compare()
     late = choice_of(method("ac-nll"))
     register(folder, late)
-    assert registered(folder, AC_NC).state == "before"
-    assert registered(folder, late).state == "late"
-    assert registered(folder, choice_of(method("ac-ece"))).state == "none"
-    assert "after held-out results were opened" in str(registered(folder, late))
-    assert "exploration" in str(registered(folder, choice_of(method("ac-ece"))))
+    assert registered_first(folder, AC_NC).state == "before"
+    assert registered_first(folder, late).state == "late"
+    assert registered_first(folder, choice_of(method("ac-ece"))).state == "none"
+    assert "after held-out results were opened" in str(registered_first(folder, late))
+    assert "exploration" in str(registered_first(folder, choice_of(method("ac-ece"))))
 
 
 def test_a_choice_is_its_parameters_however_they_are_written(folder: Path) -> None:
     register(folder, choice_of(method("ac-nc", delta_pp="0.50")))
-    assert registered(folder, choice_of(method("ac-nc", delta_pp=0.5))).state == "before"
-    assert registered(folder, AC_NC).state == "before"  # the default is 0.5
+    assert registered_first(folder, choice_of(method("ac-nc", delta_pp=0.5))).state == "before"
+    assert registered_first(folder, AC_NC).state == "before"  # the default is 0.5
     for other in ({"delta_pp": "0.6"}, {"q": 1}):
-        assert registered(folder, choice_of(method("ac-nc", **other))).state == "none"
-    assert registered(folder, choice_of(method("ac-nc"), worst_domain=True)).state == "none"
-    assert registered(folder, choice_of(method("ac-nc"), weights="sample")).state == "none"
+        assert registered_first(folder, choice_of(method("ac-nc", **other))).state == "none"
+    assert registered_first(folder, choice_of(method("ac-nc"), worst_domain=True)).state == "none"
+    assert registered_first(folder, choice_of(method("ac-nc"), weights="sample")).state == "none"
 
 
 def test_a_choice_is_also_what_it_is_compared_with_and_at_which_scope(folder: Path) -> None:
     register(folder, AC_NC)
-    assert registered(folder, choice_of(method("ac-nc"), scope="hparams-acc")).state == "none"
+    assert registered_first(folder, choice_of(method("ac-nc"), scope="hparams-acc")).state == "none"
     for other in (method("pure-nll"), method("ac-nll")):
-        assert registered(folder, choice_of(method("ac-nc"), reference=other)).state == "none"
+        assert registered_first(folder, choice_of(method("ac-nc"), reference=other)).state == "none"
 
 
 def test_the_parameters_of_the_reference_are_part_of_the_choice(folder: Path) -> None:
@@ -92,8 +92,8 @@ def test_an_older_log_without_scope_means_single_runs(folder: Path) -> None:
         "metrics": ["target_nll"],
     }
     register(folder, older)
-    assert registered(folder, AC_NC).state == "before"
-    assert registered(folder, {**AC_NC, "scope": "hparams-ac"}).state == "none"
+    assert registered_first(folder, AC_NC).state == "before"
+    assert registered_first(folder, {**AC_NC, "scope": "hparams-ac"}).state == "none"
 
 
 def test_metrics_that_were_not_registered_are_named(folder: Path) -> None:
@@ -102,13 +102,13 @@ def test_metrics_that_were_not_registered_are_named(folder: Path) -> None:
     Cohort.open(folder).compare()
     register(folder, {**AC_NC, "metrics": ["target_brier"]})
     shown = ["target_nll", "target_ece", "target_brier", "gap_pp"]
-    found = registered(folder, AC_NC, metrics=shown)
+    found = registered_first(folder, AC_NC, metrics=shown)
     assert found.state == "before"
     assert found.unregistered == ("target_brier", "gap_pp")
     assert "; target_brier and gap_pp were not registered with it." in str(found)
-    alone = registered(folder, AC_NC, metrics=["target_nll", "target_brier"])
+    alone = registered_first(folder, AC_NC, metrics=["target_nll", "target_brier"])
     assert "; target_brier was not registered with it." in str(alone)
-    assert "not registered" not in str(registered(folder, AC_NC, metrics=["target_nll"]))
+    assert "not registered" not in str(registered_first(folder, AC_NC, metrics=["target_nll"]))
 
 
 def test_what_is_registered_in_an_unpacked_copy_is_late(tmp_path: Path) -> None:
@@ -117,10 +117,10 @@ def test_what_is_registered_in_an_unpacked_copy_is_late(tmp_path: Path) -> None:
     register(cohort, AC_NC)
     pack(cohort, tmp_path / "finished.tar.xz")
     unpack(tmp_path / "finished.tar.xz", tmp_path / "copy")
-    assert registered(tmp_path / "copy", AC_NC).state == "before"
+    assert registered_first(tmp_path / "copy", AC_NC).state == "before"
     late = choice_of(method("ac-nll"))
     register(tmp_path / "copy", late)
-    assert registered(tmp_path / "copy", late).state == "late"
+    assert registered_first(tmp_path / "copy", late).state == "late"
 
 
 def test_what_cannot_be_chosen_cannot_be_registered() -> None:
@@ -130,11 +130,11 @@ def test_what_cannot_be_chosen_cannot_be_registered() -> None:
 
 def test_journals_that_changed_or_came_later_are_counted(folder: Path) -> None:
     register(folder, AC_NC)
-    assert "source journals unchanged" in str(registered(folder, AC_NC))
+    assert "source journals unchanged" in str(registered_first(folder, AC_NC))
     journals = sorted((folder / "runs").glob("*/source.jsonl"))
     journals[0].write_text(journals[0].read_text() + "\n")
     journals[1].unlink()
-    found = registered(folder, AC_NC)
+    found = registered_first(folder, AC_NC)
     assert (found.changed, found.added) == (2, 0)
     assert "2 source journals changed or missing since" in str(found)
 
@@ -142,7 +142,7 @@ def test_journals_that_changed_or_came_later_are_counted(folder: Path) -> None:
 def test_many_registrations_are_told(folder: Path) -> None:
     for rule in ("ac-nc", "ac-nll", "ac-ece", "ac-nc", "ac-nll"):
         register(folder, choice_of(method(rule)))
-    assert registered(folder, AC_NC).others == 2  # ac-nll, registered twice, is one choice
+    assert registered_first(folder, AC_NC).others == 2  # ac-nll, registered twice, is one choice
 
 
 def test_a_log_changed_by_hand_is_noticed(folder: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_log_changed_by_hand_is_noticed(folder: Path) -> None:
         [lines[0].replace("ac-nll", "ac-nc"), *lines[1:]],
     ):
         path.write_text("".join(tampered))
-        assert registered(folder, AC_NC).state == "unknown"
+        assert registered_first(folder, AC_NC).state == "unknown"
         with refused("damaged"):
             register(folder, AC_NC)
 

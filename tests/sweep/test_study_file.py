@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkwise.study.sweep import Study, make_cohort, plan, read_study
-from checkwise.study.sweep.study_file import shipped
+from checkwise.study.sweep.study_file import shipped_studies
 from tests.refusals import refused
 from tests.sweep.studies import write_tiny
 
@@ -56,7 +56,7 @@ def test_a_folder_does_not_hide_the_shipped_study_of_its_name(
 
 
 def test_shipped_studies_name_no_place_on_any_machine() -> None:
-    for path in shipped().values():
+    for path in shipped_studies().values():
         assert "root" not in path.read_text()
         assert "/" not in path.read_text()
 

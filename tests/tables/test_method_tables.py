@@ -13,7 +13,7 @@ import scipy.stats
 from checkwise.records import RunKey
 from checkwise.study import Cohort, Group, Outcome, Pool, columns_over, pair
 from checkwise.study.baselines import Derived, write
-from checkwise.study.pool import BOTH
+from checkwise.study.pool import BOTH_ROLES
 from checkwise.study.tables import build
 from checkwise.study.tables.other_methods import lodo_changes, seed_blocks
 from checkwise.study.tables.typeset import wide
@@ -117,7 +117,7 @@ class InnerResults:
         mine = np.array([key.dataset == self._evaluated for key in self.keys])
         if not mine.any():
             return [Group((), "development", ~mine)]
-        both = Group((), BOTH, np.ones(len(self.keys), dtype=bool))
+        both = Group((), BOTH_ROLES, np.ones(len(self.keys), dtype=bool))
         return [Group((), "evaluation", mine), Group((), "development", ~mine), both]
 
 
@@ -191,7 +191,7 @@ def test_lodo_contrasts_have_rows_for_either_role_and_for_both() -> None:
         for role, data, over in (
             ("evaluation", "B", "9 blocks × 4 domains"),
             ("development", "A", "9 blocks × 4 domains"),
-            (BOTH, "AB", "9 blocks × 8 places"),
+            (BOTH_ROLES, "AB", "9 blocks × 8 places"),
         ):
             cell = table.cell(*row, measure=measure, role=role)
             mean = np.mean([change for key, change in changes.items() if key.dataset in data])

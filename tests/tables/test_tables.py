@@ -13,7 +13,7 @@ from checkwise.records import RunKey
 from checkwise.selection import Columns, select_many
 from checkwise.study import MAIN_METRICS, Cohort, Pool, place_interval
 from checkwise.study.figures import kendall
-from checkwise.study.pool import BOTH
+from checkwise.study.pool import BOTH_ROLES
 from checkwise.study.tables import TABLES, build, build_all
 from checkwise.study.tables.every_table import SLOW
 from checkwise.study.tables.rank_agreement import inside_feasible
@@ -288,7 +288,7 @@ def test_roles_are_pooled_only_with_a_word(tmp_path: Path) -> None:
     cohorts = [Cohort.open(development), Cohort.open(evaluation)]
     table = build("main-changes", cohorts)
     sizes = {c.role: c.n for c in table.cells if c.measure == "target_accuracy"}
-    assert sizes == {"evaluation": 2, "development": 3, BOTH: 5}
+    assert sizes == {"evaluation": 2, "development": 3, BOTH_ROLES: 5}
     by_role = {c.row[0]: c.role for c in build("main", cohorts).cells}
     assert by_role == {"PACS": "development", "Tiny": "evaluation"}
 
@@ -441,7 +441,7 @@ def test_rank_agreement_counts_few_domains_too(tmp_path: Path) -> None:
     expected = scipy.stats.ttest_1samp(of_domain, 0).confidence_interval(0.95)
     assert (tau.low, tau.high) == pytest.approx((expected.low, expected.high))
     assert tau.counted_by == "4 domains"
-    drawn = kendall.facts(pool).cells
+    drawn = kendall.rank_agreements(pool).cells
     assert {cell.tau.over for cell in drawn} == {"4 domains"}
 
 

@@ -10,7 +10,7 @@ import pytest
 from checkwise.cli import main
 from checkwise.study.tables import Table, latex, markdown
 from checkwise.study.tables.table import Cell
-from checkwise.study.tables.typeset import shown, tex, title, wide
+from checkwise.study.tables.typeset import column_title, shown_cell, tex, wide
 from tests.study.cohorts import tiny_runs, write_cohort
 
 CELLS = (
@@ -22,9 +22,9 @@ TABLE = Table("made-up", "A & B", ("dataset", "rule"), CELLS, note="Mind η.", s
 
 
 def test_numbers_are_signed_and_never_negative_zero() -> None:
-    assert shown(CELLS[0], signed=True) == "+1.23 [−0.50, 2.00]"
-    assert shown(CELLS[1], signed=True) == "0.0000"
-    assert shown(Cell((), "eligible", 2.5, 2, "development"), signed=True) == "2.50"
+    assert shown_cell(CELLS[0], signed=True) == "+1.23 [−0.50, 2.00]"
+    assert shown_cell(CELLS[1], signed=True) == "0.0000"
+    assert shown_cell(Cell((), "eligible", 2.5, 2, "development"), signed=True) == "2.50"
 
 
 def test_rows_show_their_n_and_role() -> None:
@@ -59,9 +59,9 @@ def test_latex_escapes_names_and_uses_booktabs() -> None:
 
 
 def test_titles_are_words() -> None:
-    assert title("target_nll_median") == "Target NLL median"
-    assert title("range_source_cwece") == "Source range of CwECE"
-    assert title("risk_80") == "Error at 80% coverage (%)"
+    assert column_title("target_nll_median") == "Target NLL median"
+    assert column_title("range_source_cwece") == "Source range of CwECE"
+    assert column_title("risk_80") == "Error at 80% coverage (%)"
 
 
 def test_the_command_writes_every_format(

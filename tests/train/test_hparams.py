@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkwise.study.train import Kind, default_hparams, draw_hparams, hparams_for
-from checkwise.study.train.hparams import KINDS, TABLE
+from checkwise.study.train.hparams import HPARAM_KINDS, HPARAM_TABLE
 from tests.refusals import refused
 
 ALGORITHMS = ("ERM", "CORAL", "GroupDRO", "IRM", "VREx")
@@ -77,14 +77,14 @@ def test_feature_heads_draw_the_learning_rate_of_digits_and_the_rest_of_images()
 
 
 @settings(max_examples=30, deadline=None)
-@given(kind=st.sampled_from(KINDS), seed=st.integers(0, 50), trial=st.integers(0, 50))
+@given(kind=st.sampled_from(HPARAM_KINDS), seed=st.integers(0, 50), trial=st.integers(0, 50))
 def test_draws_are_shared_by_algorithms_and_stay_in_bounds(
     kind: Kind, seed: int, trial: int
 ) -> None:
     drawn = [draw_hparams(kind, a, hparams_seed=seed, trial_seed=trial) for a in ALGORITHMS]
     for hparams in drawn:
         assert {k: v for k, v in hparams.items() if k in SHARED_NAMES} == drawn[0]
-        for row in TABLE:
+        for row in HPARAM_TABLE:
             if kind in row.kinds and row.name in hparams:
                 assert row.checked(hparams[row.name]) == hparams[row.name]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import checkwise as cw
 from checkwise.study.train import known_names, table
 from checkwise.study.train.algorithms import Forward, unregister
-from checkwise.study.train.hparams import TABLE
+from checkwise.study.train.hparams import HPARAM_TABLE
 from tests.refusals import refused
 
 ROW = cw.study.train.Hyperparameter(
@@ -62,7 +62,7 @@ def test_a_forgotten_algorithm_leaves_nothing() -> None:
     cw.study.train.algorithm("Mine", hparams=[ROW])(Mine)
     unregister("Mine")
     assert "Mine" not in cw.study.train.algorithm_names()
-    assert table() == TABLE
+    assert table() == HPARAM_TABLE
     assert "mine_weight" not in known_names()
 
 

@@ -19,7 +19,13 @@ import resnet50_weights
 from checkwise.study.train import frozen_part
 from checkwise.study.train.backbone import trainable_part
 from checkwise.study.train.networks import build_backbone
-from checkwise.study.train.resnet50_network import BGR_MEAN, BLOCKS, as_backbone, digest, resnet
+from checkwise.study.train.resnet50_network import (
+    BGR_MEAN,
+    RESNET50_BLOCKS,
+    as_backbone,
+    resnet,
+    tensors_digest,
+)
 from resnet50_weights import FOLDER, convert, from_keras, read_tfjs
 from tests.refusals import refused
 
@@ -44,7 +50,7 @@ def _keras_weights() -> dict[str, Array]:
 
     convolution("conv1", "bn_conv1", 7, 3, WIDTH, 0.02)
     channels = WIDTH
-    for stage, blocks in enumerate(BLOCKS):
+    for stage, blocks in enumerate(RESNET50_BLOCKS):
         inner = WIDTH << stage
         for block in "abcdef"[:blocks]:
             at = f"{stage + 2}{block}_branch"
@@ -74,7 +80,7 @@ def _literal(weights: dict[str, Array], rgb: Array) -> Array:
     x = rgb[..., ::-1].astype(float) - np.array(BGR_MEAN)
     x = np.maximum(layer(pad(x, 3), "conv1", "bn_conv1", 2), 0)
     x = sliding_window_view(pad(x, 1), (3, 3), axis=(0, 1))[::2, ::2].max((-1, -2))
-    for stage, blocks in enumerate(BLOCKS):
+    for stage, blocks in enumerate(RESNET50_BLOCKS):
         for block in "abcdef"[:blocks]:
             at = f"{stage + 2}{block}_branch"
             stride = 2 if block == "a" and stage > 0 else 1
@@ -219,5 +225,5 @@ def test_a_digest_sees_names_shapes_and_values() -> None:
         {"c": torch.zeros(2, 3), "b": torch.ones(1)},
         {"a": torch.zeros(2, 3), "b": torch.zeros(1)},
     ]
-    assert digest(one) == digest(dict(reversed(one.items())))
-    assert len({digest(one), *map(digest, others)}) == 4
+    assert tensors_digest(one) == tensors_digest(dict(reversed(one.items())))
+    assert len({tensors_digest(one), *map(tensors_digest, others)}) == 4

@@ -24,7 +24,7 @@ from checkwise.words import listed
 BoolArray = NDArray[np.bool_]
 Row = str | Method
 
-BOTH = "development + evaluation"
+BOTH_ROLES = "development + evaluation"
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +212,7 @@ class Pool:
 
     def _group(self, labels: tuple[str, ...], keep: BoolArray) -> Group:
         roles = {role for role, kept in zip(self.roles, keep.tolist(), strict=True) if kept}
-        return Group(labels, roles.pop() if len(roles) == 1 else BOTH, keep)
+        return Group(labels, roles.pop() if len(roles) == 1 else BOTH_ROLES, keep)
 
 
 def label(row: Row) -> str:

@@ -181,12 +181,16 @@ def registrations(
     against = method(reference).taking(params)
     rows = [method(rule).taking(params) for rule in rules]
     return {
-        row.label: registered(path, choice_of(row, reference=against, **options), metrics=metrics)
+        row.label: registered_first(
+            path, choice_of(row, reference=against, **options), metrics=metrics
+        )
         for row in rows
     }
 
 
-def registered(path: Path, choice: Mapping[str, Any], *, metrics: Sequence[str] = ()) -> Registered:
+def registered_first(
+    path: Path, choice: Mapping[str, Any], *, metrics: Sequence[str] = ()
+) -> Registered:
     """Look a choice up in a cohort's log; the earliest registration of it counts.
 
     ``metrics`` are those that are shown; the answer names the ones that were not registered.

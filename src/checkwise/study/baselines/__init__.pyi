@@ -18,6 +18,8 @@ from checkwise.study.baselines.deriving import derive as derive
 from checkwise.study.baselines.ensemble import DIWA_GREEDY as DIWA_GREEDY
 from checkwise.study.baselines.ensemble import DIWA_UNIFORM as DIWA_UNIFORM
 from checkwise.study.baselines.ensemble import EOA as EOA
+from checkwise.study.baselines.evaluate import KEPT_BYTES as KEPT_BYTES
+from checkwise.study.baselines.evaluate import KeptOutputs as KeptOutputs
 from checkwise.study.baselines.evaluate import OpenRun as OpenRun
 from checkwise.study.baselines.evaluate import OpenRuns as OpenRuns
 from checkwise.study.baselines.feasible_mean import MEAN_PROBS as MEAN_PROBS

@@ -82,7 +82,7 @@ def reestimate(
     return len(layers)
 
 
-LIMIT = 2**28  # bytes of kept outputs
+KEPT_BYTES = 2**28  # bytes of kept outputs
 
 
 class KeptOutputs:
@@ -92,7 +92,7 @@ class KeptOutputs:
     counts them: what was computed once is part of the cost of every method that uses it.
     """
 
-    def __init__(self, limit: int = LIMIT) -> None:
+    def __init__(self, limit: int = KEPT_BYTES) -> None:
         self._limit = limit
         self._kept: OrderedDict[tuple[str, int], tuple[Outputs, float]] = OrderedDict()
         self.spared = 0.0

@@ -29,7 +29,7 @@ from checkwise.store import sync_folder, write_text
 def cache_dir(override: Path | str | None = None) -> Path:
     """Return ``override``, else ``$CHECKWISE_CACHE``, else ``~/.cache/checkwise``; create it."""
     folder = cache_place(override)
-    make_folder(folder)
+    make_cache_folder(folder)
     return folder
 
 
@@ -39,7 +39,7 @@ def cache_place(override: Path | str | None = None) -> Path:
     return Path(chosen).expanduser().absolute()
 
 
-def make_folder(folder: Path) -> None:
+def make_cache_folder(folder: Path) -> None:
     """Create ``folder`` in the cache; refuses a cache that cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def sole_builder(path: Path) -> Iterator[Path]:
     """
     import fcntl
 
-    make_folder(path.parent)
+    make_cache_folder(path.parent)
     with path.with_name(f"{path.name}.lock").open("ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -119,7 +119,7 @@ def content_hashes(
             for file, stamp, value in zip(files, stamps, complete, strict=True)
             if max(stamp[1:]) < hashed_at - _COARSE_CLOCK_NS
         ]
-        make_folder(manifest.parent)
+        make_cache_folder(manifest.parent)
         content = {"schema": SCHEMA, "files": entries, "checksum": _checksum(entries)}
         write_text(manifest, json.dumps(content))
     return complete

@@ -20,12 +20,12 @@ PAPER = (
     method("ac-nc", q=2).called("NC, D2"),
     method("ac-nec", q=np.inf).called("NEC, D∞"),
 )
-METRICS = ("target_accuracy", "target_nll")
-NAMES = {"target_accuracy": "Δ target accuracy (points)", "target_nll": "Δ target NLL"}
+CHANGED_METRICS = ("target_accuracy", "target_nll")
+CHANGE_NAMES = {"target_accuracy": "Δ target accuracy (points)", "target_nll": "Δ target NLL"}
 
 
 @dataclass(frozen=True)
-class Change:
+class AlgorithmChange:
     """One rule − the reference on one algorithm's runs; its 95% interval is over ``over``.
 
     ``data`` and ``role`` are those of the figure.
@@ -44,16 +44,16 @@ class Change:
     over: str
 
 
-def facts(pool: Pool) -> tuple[Change, ...]:
+def algorithm_changes(pool: Pool) -> tuple[AlgorithmChange, ...]:
     """Every algorithm × rule × metric, pooled over data sets."""
-    all_changes: list[Change] = []
+    all_changes: list[AlgorithmChange] = []
     data, role = pool.datasets(), pool.everything().role
     rules = PAPER if pool.rule.label == DEFAULT_RULE else (pool.rule,)
     for group in pool.groups(["algorithm"]):
         for rule in rules:
-            table = pool.differences(rule, pool.reference, METRICS, group.keep)
+            table = pool.differences(rule, pool.reference, CHANGED_METRICS, group.keep)
             all_changes += [
-                Change(
+                AlgorithmChange(
                     algorithm=group.labels[0],
                     rule=rule.label,
                     metric=c.metric,
@@ -71,15 +71,15 @@ def facts(pool: Pool) -> tuple[Change, ...]:
     return tuple(all_changes)
 
 
-def draw(all_changes: Sequence[Change]) -> Figure:
+def draw(all_changes: Sequence[AlgorithmChange]) -> Figure:
     """Open markers for the first rule, filled ones for the second."""
-    figure = style.new(2.0, 2.4)
+    figure = style.new_figure(2.0, 2.4)
     algorithms = list(dict.fromkeys(change.algorithm for change in all_changes))
-    for number, metric in enumerate(METRICS):
-        axes = style.plain(figure.add_subplot(1, 2, number + 1), xlabel=NAMES[metric])
+    for number, metric in enumerate(CHANGED_METRICS):
+        axes = style.plain_axes(figure.add_subplot(1, 2, number + 1), xlabel=CHANGE_NAMES[metric])
         of_metric = [change for change in all_changes if change.metric == metric]
         marker = "*" if metric == "target_accuracy" else "o"
-        panel(axes, of_metric, algorithms, marker=marker, size=6)
+        change_panel(axes, of_metric, algorithms, marker=marker, size=6)
         axes.invert_yaxis()
     style.legend_below(figure, axes, len({change.rule for change in all_changes}))
     sizes = sorted({change.n for change in all_changes})
@@ -93,8 +93,13 @@ def draw(all_changes: Sequence[Change]) -> Figure:
     return figure
 
 
-def panel(
-    axes: Axes, changes: Sequence[Change], algorithms: Sequence[str], *, marker: str, size: float
+def change_panel(
+    axes: Axes,
+    changes: Sequence[AlgorithmChange],
+    algorithms: Sequence[str],
+    *,
+    marker: str,
+    size: float,
 ) -> None:
     """The changes of one metric with their intervals: a row per algorithm, a colour per rule."""
     axes.axvline(0, color=style.GREY, lw=0.8)

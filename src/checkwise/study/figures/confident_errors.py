@@ -35,7 +35,9 @@ class Confident:
         return self.count / self.n
 
 
-def facts(named: Mapping[str, Predictions], threshold: float = THRESHOLD) -> tuple[Confident, ...]:
+def count_confident_errors(
+    named: Mapping[str, Predictions], threshold: float = THRESHOLD
+) -> tuple[Confident, ...]:
     """Count for every checkpoint."""
     rules = []
     for name, predictions in named.items():
@@ -48,15 +50,15 @@ def facts(named: Mapping[str, Predictions], threshold: float = THRESHOLD) -> tup
 
 def draw(rules: tuple[Confident, ...], threshold: float = THRESHOLD) -> Figure:
     """Bars of the error rate; labels say errors / confident predictions and coverage."""
-    figure = style.new(1.0, 2.4)
-    axes = style.plain(
+    figure = style.new_figure(1.0, 2.4)
+    axes = style.plain_axes(
         figure.add_subplot(),
         ylabel=f"Errors at confidence ≥ {threshold:.0%}".replace("%", " %"),
         title="not at equal coverage",
     )
     for i, rule in enumerate(rules):
         height = 100 * rule.rate if rule.count else 0.0
-        axes.bar([i], [height], width=0.6, color=style.colour(rule.name))
+        axes.bar([i], [height], width=0.6, color=style.rule_colour(rule.name))
         axes.annotate(
             f"{rule.errors}/{rule.count}\ncoverage {100 * rule.coverage:.0f}%",
             (i, height),

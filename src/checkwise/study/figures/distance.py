@@ -36,7 +36,7 @@ NEAR_PP = 3.0
 
 
 @dataclass(frozen=True)
-class Point:
+class DistancePoint:
     """One rule: mean target accuracy (percent) and mean target distance over ``n`` runs."""
 
     rule: str
@@ -55,7 +55,7 @@ def target_distance(pool: Pool, key: RunKey) -> NDArray[np.float64]:
     return np.asarray(np.sqrt((((errors - low) / (high - low + OFFSET)) ** 2).sum(axis=0)))
 
 
-def facts(pool: Pool, rules: Sequence[Row] = ()) -> tuple[Point, ...]:
+def distance_points(pool: Pool, rules: Sequence[Row] = ()) -> tuple[DistancePoint, ...]:
     """A point per rule, over the runs in which every rule's choice has finite target values.
 
     By default the rules of the paper, and those that the pool is about.
@@ -77,7 +77,7 @@ def facts(pool: Pool, rules: Sequence[Row] = ()) -> tuple[Point, ...]:
         )
     there = np.isfinite(np.stack(list(chosen.values()))).all(axis=0)
     return tuple(
-        Point(
+        DistancePoint(
             label(rule),
             100 * float(pool.columns(rule)["target_accuracy"][there].mean()),
             float(chosen[label(rule)][there].mean()),
@@ -93,21 +93,21 @@ def _usual(pool: Pool) -> list[Row]:
     return [*RULES, *others]
 
 
-def draw(points: Sequence[Point]) -> Figure:
+def draw(points: Sequence[DistancePoint]) -> Figure:
     """All rules, and beside them those within a few points of the best accuracy."""
     near = near_best(points)
     panels = [("all rules", points)]
     if 1 < len(near) < len(points):
         panels.append(("high accuracy", near))
-    figure = style.new(0.4 + 0.8 * len(panels), 2.8)
+    figure = style.new_figure(0.4 + 0.8 * len(panels), 2.8)
     for place, (title, shown) in enumerate(panels):
-        axes = style.plain(
+        axes = style.plain_axes(
             figure.add_subplot(1, len(panels), place + 1),
             xlabel="Mean target distance (smaller is more reliable)",
             ylabel="Mean target accuracy (%)",
             title=title,
         )
-        scatter(axes, shown, [point.rule for point in points])
+        scatter_points(axes, shown, [point.rule for point in points])
         if place == 0:
             style.legend_below(figure, axes, 5)
     first = points[0]
@@ -117,20 +117,20 @@ def draw(points: Sequence[Point]) -> Figure:
     return figure
 
 
-def near_best(points: Sequence[Point]) -> list[Point]:
+def near_best(points: Sequence[DistancePoint]) -> list[DistancePoint]:
     """The rules within a few points of the best accuracy."""
     best = max(point.accuracy for point in points)
     return [point for point in points if point.accuracy >= best - NEAR_PP]
 
 
-def scatter(axes: Axes, points: Sequence[Point], rules: Sequence[str]) -> None:
+def scatter_points(axes: Axes, points: Sequence[DistancePoint], rules: Sequence[str]) -> None:
     """A mark per rule, its own among all ``rules``; the default one lies above the others."""
     for point in points:
         axes.scatter(
             [point.distance],
             [point.accuracy],
             s=26,
-            color=style.colour(point.rule),
+            color=style.rule_colour(point.rule),
             marker=style.MARKERS[rules.index(point.rule) % len(style.MARKERS)],
             label=point.rule,
             zorder=3 if point.rule == DEFAULT_RULE else 2,

@@ -15,7 +15,7 @@ from checkwise.study.tables import METRICS, MeanInterval, all_checkpoints, mean_
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAMES = {"accuracy": "Accuracy", "nll": "NLL", "ece": "ECE", "cwece": "CwECE"}
+TAU_NAMES = {"accuracy": "Accuracy", "nll": "NLL", "ece": "ECE", "cwece": "CwECE"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class KendallFacts:
     role: str
 
 
-def facts(pool: Pool) -> KendallFacts:
+def rank_agreements(pool: Pool) -> KendallFacts:
     """τ_b of source and target for the four metrics."""
     tau = all_checkpoints(pool)
     cells = []
@@ -59,13 +59,13 @@ def draw(taus: KendallFacts) -> Figure:
             "Kendall's τ needs an order to compare.",
             code="empty",
         )
-    figure = style.new(2.0, 2.6)
+    figure = style.new_figure(2.0, 2.6)
     algorithms = list(dict.fromkeys(cell.algorithm for cell in taus.cells))
     datasets = list(dict.fromkeys(cell.dataset for cell in taus.cells))
     for panel, metric in enumerate(taus.panel_means):
-        axes = style.plain(
+        axes = style.plain_axes(
             figure.add_subplot(1, len(taus.panel_means), panel + 1),
-            title=NAMES[metric],
+            title=TAU_NAMES[metric],
             xlabel="τ_b",
         )
         axes.axvspan(0, taus.panel_means[metric], color=style.GREY, alpha=0.18, lw=0)

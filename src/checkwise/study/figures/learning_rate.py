@@ -69,10 +69,12 @@ def missing(at_rates: Sequence[AtRate]) -> dict[str, int]:
 
 def draw(at_rates: Sequence[AtRate]) -> Figure:
     """One panel per metric: every run as a dot, and a line through the means of a data set."""
-    figure = style.new(2.0, 2.6)
+    figure = style.new_figure(2.0, 2.6)
     datasets = list(dict.fromkeys(at.dataset for at in at_rates))
     for panel, (metric, name) in enumerate(METRICS.items()):
-        axes = style.plain(figure.add_subplot(1, 2, panel + 1), ylabel=name, xlabel="learning rate")
+        axes = style.plain_axes(
+            figure.add_subplot(1, 2, panel + 1), ylabel=name, xlabel="learning rate"
+        )
         axes.set_xscale("log")
         axes.axhline(0, color=style.GREY, lw=0.8)
         for k, dataset in enumerate(datasets):

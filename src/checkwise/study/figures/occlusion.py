@@ -149,7 +149,7 @@ def draw(
     ``image`` and ``exemplar`` (of the true class, from a source domain) are [height, width, 3] in
     0–1 for display.
     """
-    figure = style.new(2.2, 1.6 * len(by_checkpoint))
+    figure = style.new_figure(2.2, 1.6 * len(by_checkpoint))
     scales = {
         name: max(float(np.abs(getattr(o, name)).max()) for o in by_checkpoint.values()) or 1.0
         for name in ("confidence", "nll")
@@ -172,9 +172,11 @@ def draw(
             limit = scales[metric]
             drawn = axes.imshow(getattr(shown, metric), cmap=maps[metric], vmin=-limit, vmax=limit)
             figure.colorbar(drawn, ax=axes, shrink=0.7).ax.tick_params(labelsize=5)
-        axes = style.plain(figure.add_subplot(len(by_checkpoint), 5, 5 * row + 5))
+        axes = style.plain_axes(figure.add_subplot(len(by_checkpoint), 5, 5 * row + 5))
         axes.barh(
-            range(len(shown.top)), [p for _, p in shown.top], color=style.colour(name, fallback=0)
+            range(len(shown.top)),
+            [p for _, p in shown.top],
+            color=style.rule_colour(name, fallback=0),
         )
         axes.set_yticks(range(len(shown.top)), [classes[c] for c, _ in shown.top], fontsize=6)
         axes.invert_yaxis()

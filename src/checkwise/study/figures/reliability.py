@@ -71,12 +71,12 @@ def _diagram(kind: str, w: FloatArray, u: FloatArray, right: FloatArray) -> Diag
 def draw(facts_of: ReliabilityFacts) -> Figure:
     """Rows: soft and hard bins; columns: checkpoints. Point area is the bin's weight."""
     names = list(facts_of.soft)
-    figure = style.new(0.9 * len(names), 4.6)
+    figure = style.new_figure(0.9 * len(names), 4.6)
     for row, (kind, diagrams) in enumerate((("soft", facts_of.soft), ("hard", facts_of.hard))):
         for column, name in enumerate(names):
             diagram = diagrams[name]
             what = "squared gap" if kind == "soft" else "absolute gap"
-            axes = style.plain(
+            axes = style.plain_axes(
                 figure.add_subplot(2, len(names), row * len(names) + column + 1),
                 xlabel="Confidence",
                 ylabel="Accuracy" if column == 0 else "",
@@ -95,7 +95,7 @@ def draw(facts_of: ReliabilityFacts) -> Figure:
                 diagram.confidence,
                 diagram.accuracy,
                 s=4 + 160 * diagram.weight,
-                color=style.colour(name),
+                color=style.rule_colour(name),
                 zorder=2,
             )
             axes.set_xlim(0, 1)

@@ -21,15 +21,15 @@ def facts(named: Mapping[str, Predictions]) -> dict[str, RiskCoverage]:
 
 def draw(examples: Mapping[str, RiskCoverage]) -> Figure:
     """Error rate over coverage; the legend gives the areas."""
-    figure = style.new(1.2, 2.6)
-    axes = style.plain(
+    figure = style.new_figure(1.2, 2.6)
+    axes = style.plain_axes(
         figure.add_subplot(), xlabel="Coverage (%)", ylabel="Errors among covered (%)"
     )
     for i, (name, curve) in enumerate(examples.items()):
         axes.plot(
             100 * curve.coverage,
             100 * curve.risk,
-            color=style.colour(name),
+            color=style.rule_colour(name),
             ls=("-", "--", ":", "-.")[i % 4],
             lw=1.4,
             label=f"{name} (area {100 * curve.area:.2f})",

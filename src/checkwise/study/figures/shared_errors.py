@@ -53,7 +53,7 @@ class SharedErrors:
         return float(among.mean()) if len(among) else float("nan")
 
 
-def facts(first: Predictions, second: Predictions) -> SharedErrors:
+def count_shared_errors(first: Predictions, second: Predictions) -> SharedErrors:
     """Compare two checkpoints on the same examples in the same order."""
     if not np.array_equal(first.labels, second.labels):
         raise InputError(
@@ -75,14 +75,14 @@ def facts(first: Predictions, second: Predictions) -> SharedErrors:
 
 def draw(both_wrong: SharedErrors, names: Sequence[str]) -> Figure:
     """Two scatters with the line of equality; the same-wrong-label subset is darker."""
-    figure = style.new(2.0, 3.4)
+    figure = style.new_figure(2.0, 3.4)
     panels = (
         ("True-label probability", both_wrong.true_label, both_wrong.share_raised),
         ("Confidence in the wrong label", both_wrong.wrong, both_wrong.share_lowered),
     )
     verbs = ("higher", "lower")
     for panel, (title, (x, y), share) in enumerate(panels):
-        axes = style.plain(
+        axes = style.plain_axes(
             figure.add_subplot(1, 2, panel + 1),
             xlabel=f"{title}, {names[0]}",
             ylabel=f"{title}, {names[1]}",

@@ -30,7 +30,7 @@ RULES = {
 }
 
 
-def colour(rule: str, fallback: int = 7) -> str:
+def rule_colour(rule: str, fallback: int = 7) -> str:
     """The same colour for a rule in every figure; unconstrained rules are grey."""
     if rule.startswith("pure-"):
         return GREY
@@ -38,7 +38,7 @@ def colour(rule: str, fallback: int = 7) -> str:
 
 
 @naming_extras()
-def new(columns: float = 1.0, height: float = 2.6) -> Figure:
+def new_figure(columns: float = 1.0, height: float = 2.6) -> Figure:
     """An empty figure, ``columns`` text columns wide; no global state is touched."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -48,7 +48,7 @@ def new(columns: float = 1.0, height: float = 2.6) -> Figure:
     return figure
 
 
-def plain(axes: Axes, *, xlabel: str = "", ylabel: str = "", title: str = "") -> Axes:
+def plain_axes(axes: Axes, *, xlabel: str = "", ylabel: str = "", title: str = "") -> Axes:
     """Two spines, small type, a title on the left."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(which="both", labelsize=7)

@@ -71,22 +71,22 @@ def facts(pool: Pool, group: Group | None = None) -> tuple[AtTolerance, ...]:
 
 def draw(by_tolerance: Sequence[AtTolerance]) -> Figure:
     """One panel per metric with its interval, and one for the size of the feasible set."""
-    figure = style.new(2.0, 3.6)
+    figure = style.new_figure(2.0, 3.6)
     deltas = [at.delta_pp for at in by_tolerance]
     for panel, metric in enumerate(METRICS):
-        axes = style.plain(
+        axes = style.plain_axes(
             figure.add_subplot(2, 3, panel + 1), ylabel=NAMES[metric], xlabel="δ (points)"
         )
         mean, low, high = zip(*(at.changes[metric] for at in by_tolerance), strict=True)
         axes.axhline(0, color=style.GREY, lw=0.8)
         axes.fill_between(deltas, low, high, color=style.COLOURS[5], alpha=0.3, lw=0)
         axes.plot(deltas, mean, color=style.COLOURS[0], marker="o", ms=3, lw=1.2)
-    axes = style.plain(
+    axes = style.plain_axes(
         figure.add_subplot(2, 3, 5), ylabel="Mean feasible checkpoints", xlabel="δ (points)"
     )
     candidates = [at.candidates for at in by_tolerance]
     axes.plot(deltas, candidates, color=style.COLOURS[2], marker="s", ms=3, lw=1.2)
-    axes = style.plain(
+    axes = style.plain_axes(
         figure.add_subplot(2, 3, 6), ylabel="Mean source gap (points)", xlabel="δ (points)"
     )
     gaps = [at.gap_pp for at in by_tolerance]

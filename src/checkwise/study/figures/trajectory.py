@@ -105,8 +105,8 @@ def trajectory_facts(
 
 def draw(facts_of: TrajectoryFacts) -> Figure:
     """Accuracy over steps; the band holds the feasible checkpoints."""
-    figure = style.new(1.4, 2.6)
-    axes = style.plain(
+    figure = style.new_figure(1.4, 2.6)
+    axes = style.plain_axes(
         figure.add_subplot(), xlabel="Step", ylabel="Source accuracy (%)", title=facts_of.name
     )
     steps, accuracy = np.array(facts_of.steps), np.array(facts_of.accuracy)
@@ -146,7 +146,7 @@ def draw(facts_of: TrajectoryFacts) -> Figure:
             [accuracy[facts_of.steps.index(mark.step)]],
             s=90,
             facecolors="none",
-            edgecolors=style.colour(mark.rule),
+            edgecolors=style.rule_colour(mark.rule),
             marker=style.MARKERS[i],
             linewidths=1.4,
             zorder=3,

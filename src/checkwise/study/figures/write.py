@@ -121,17 +121,19 @@ def _occlusion(shown: Shown) -> Figure:
 
 FIGURES: dict[str, Draw] = {
     "trajectory": lambda shown: trajectory.draw(trajectory.facts(shown.pool, shown.run)),
-    "distance": lambda shown: distance.draw(distance.facts(shown.pool)),
-    "algorithms": lambda shown: algorithms.draw(algorithms.facts(shown.pool)),
-    "kendall": lambda shown: kendall.draw(kendall.facts(shown.pool)),
+    "distance": lambda shown: distance.draw(distance.distance_points(shown.pool)),
+    "algorithms": lambda shown: algorithms.draw(algorithms.algorithm_changes(shown.pool)),
+    "kendall": lambda shown: kendall.draw(kendall.rank_agreements(shown.pool)),
     "tolerance": lambda shown: tolerance.draw(tolerance.facts(shown.pool)),
     "learning-rate": lambda shown: learning_rate.draw(learning_rate.facts(shown.pool)),
     "confident-errors": _of_one_run(
-        lambda predictions: confident_errors.draw(confident_errors.facts(predictions))
+        lambda predictions: confident_errors.draw(
+            confident_errors.count_confident_errors(predictions)
+        )
     ),
     "shared-errors": _of_one_run(
         lambda predictions: shared_errors.draw(
-            shared_errors.facts(*predictions.values()), list(predictions)
+            shared_errors.count_shared_errors(*predictions.values()), list(predictions)
         )
     ),
     "reliability": _of_one_run(

@@ -19,6 +19,7 @@ from checkwise.study.inference.hypotheses import (
 )
 from checkwise.study.inference.hypotheses import sign_patterns as sign_patterns
 from checkwise.study.inference.hypotheses import wild_interval as wild_interval
+from checkwise.study.inference.hypotheses import wild_p_value as wild_p_value
 from checkwise.study.inference.spreads import RiskCoverage as RiskCoverage
 from checkwise.study.inference.spreads import risk_coverage as risk_coverage
 from checkwise.study.inference.spreads import spread as spread

@@ -17,6 +17,7 @@ from checkwise.study.sweep.planning import inner_study as inner_study
 from checkwise.study.sweep.planning import make_cohort as make_cohort
 from checkwise.study.sweep.planning import noted_round as noted_round
 from checkwise.study.sweep.planning import plan as plan
+from checkwise.study.sweep.planning import run_config as run_config
 from checkwise.study.sweep.predicting import evaluate_with as evaluate_with
 from checkwise.study.sweep.process import run_job as run_job
 from checkwise.study.sweep.progress import RunStatus as RunStatus
@@ -27,8 +28,11 @@ from checkwise.study.sweep.run import SweepResult as SweepResult
 from checkwise.study.sweep.run import check_sweep as check_sweep
 from checkwise.study.sweep.run import run_sweep as run_sweep
 from checkwise.study.sweep.study import Study as Study
+from checkwise.study.sweep.study_file import parse_study as parse_study
 from checkwise.study.sweep.study_file import read_executor as read_executor
 from checkwise.study.sweep.study_file import read_study as read_study
+from checkwise.study.sweep.study_file import shipped_studies as shipped_studies
+from checkwise.study.sweep.toml_table import StudyKey as StudyKey
 from checkwise.study.sweep.toml_table import TomlTable as TomlTable
 from checkwise.study.sweep.toml_table import read_toml as read_toml
 from checkwise.study.sweep.worker import Job as Job

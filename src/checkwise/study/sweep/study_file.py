@@ -14,7 +14,7 @@ from checkwise.store import SPLIT_BY, SplitBy
 from checkwise.study.sweep.executors import EXECUTORS
 from checkwise.study.sweep.launching import ExecutorSettings, bytes_of, minutes_of
 from checkwise.study.sweep.study import OWN, DataSpec, Fixed, Role, Study
-from checkwise.study.sweep.toml_table import LONGEST_NAME, Key, TomlTable, read_toml
+from checkwise.study.sweep.toml_table import LONGEST_NAME, StudyKey, TomlTable, read_toml
 from checkwise.study.train import (
     AVERAGES,
     KEEPS,
@@ -329,7 +329,7 @@ def parse_network(table: TomlTable) -> NetworkConfig:
     return network
 
 
-def shipped() -> dict[str, Path]:
+def shipped_studies() -> dict[str, Path]:
     """Studies that come with the package, by name."""
     folder = Path(str(resources.files("checkwise") / "study" / "files"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
@@ -350,7 +350,7 @@ def read_executor(source: Path | str) -> ExecutorSettings:
 def _read(source: Path | str) -> tuple[Path, dict[str, Any]]:
     path = Path(source)
     if path.is_dir() or not path.exists():
-        known = shipped()
+        known = shipped_studies()
         if str(source) not in known:
             nearest = difflib.get_close_matches(str(source)[:LONGEST_NAME], list(known), n=1)
             meant = f": did you mean {nearest[0]!r}?" if nearest else "."
@@ -369,7 +369,7 @@ def _read(source: Path | str) -> tuple[Path, dict[str, Any]]:
 
 
 def parse_study(
-    values: Mapping[str, Any], *, file: str, folder: Path, keys: list[Key] | None = None
+    values: Mapping[str, Any], *, file: str, folder: Path, keys: list[StudyKey] | None = None
 ) -> Study:
     """Check the values of a study file; relative paths in it start from ``folder``.
 

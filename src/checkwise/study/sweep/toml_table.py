@@ -20,7 +20,7 @@ LARGEST = 100_000_000  # a larger schedule, width or seed is a typing error
 
 
 @dataclass(frozen=True)
-class Key:
+class StudyKey:
     """One key that a table may have: for the reference page."""
 
     table: str
@@ -37,7 +37,9 @@ class TomlTable:
     reference page shows it (``shown``); ``keys`` collects the keys for that page.
     """
 
-    def __init__(self, values: Any, name: str, file: str, keys: list[Key] | None = None) -> None:
+    def __init__(
+        self, values: Any, name: str, file: str, keys: list[StudyKey] | None = None
+    ) -> None:
         if not isinstance(values, Mapping):
             raise InputError(
                 f"Expected a table [{name}], but got {value_shown(values)} in {file}: write "
@@ -216,7 +218,7 @@ class TomlTable:
     ) -> Any:
         if shown is None:
             shown = "required" if default is None else json.dumps(default)
-        self._keys.append(Key(self._name, key, wanted, shown, means))
+        self._keys.append(StudyKey(self._name, key, wanted, shown, means))
         self._known.append(key)
         return self._values.get(key, default)
 

@@ -81,7 +81,7 @@ _DECIMALS = {"eligible": 2, "whd": 2, "whd_cells": 2}
 _UNSIGNED = ("p", "p_holm", "p_max_t", "p_equivalent", "p_noninferior", "detectable", "eligible")
 
 
-def shown(cell: Cell, *, signed: bool = False) -> str:
+def shown_cell(cell: Cell, *, signed: bool = False) -> str:
     """A number with its interval."""
     text = _number(cell.measure, cell.value, signed=signed)
     if isnan(cell.low):
@@ -126,7 +126,7 @@ def base_and_ending(measure: str) -> tuple[str, str]:
     return measure.removesuffix(end), end
 
 
-def title(measure: str) -> str:
+def column_title(measure: str) -> str:
     """A measure as a column head."""
     if measure in TITLES:
         return TITLES[measure]
@@ -136,7 +136,7 @@ def title(measure: str) -> str:
         *((end, f" {words}") for end, words in BESIDE.items()),
     ):
         if measure.endswith(end):
-            return title(measure.removesuffix(end)) + words
+            return column_title(measure.removesuffix(end)) + words
     for start, words in (
         ("range_source_", "Source range of "),
         ("range_target_", "Target range of "),
@@ -199,7 +199,7 @@ def _words_of(
         return ""
     if end and [group[0] for group in groups].count(end) == 1:
         return f" {BESIDE[end]}"
-    return f" of {listed([title(measure) for measure in measures])}"
+    return f" of {listed([column_title(measure) for measure in measures])}"
 
 
 def _units(end: str, counted: Counted) -> str:
@@ -289,11 +289,12 @@ def wide(table: Table) -> Wide:
         sizes = sorted({cell.n for cell in by_measure.values() if cell.unit == "runs"})
         n = "–".join(str(size) for size in dict.fromkeys((sizes[0], sizes[-1]))) if sizes else ""
         cells = [
-            shown(by_measure[m], signed=table.signed) if m in by_measure else "" for m in measures
+            shown_cell(by_measure[m], signed=table.signed) if m in by_measure else ""
+            for m in measures
         ]
         named = _named(next(iter(by_measure.values())))
         rows.append((*named[:-1], *cells, n, role))
-    header = (*table.labels, *(title(measure) for measure in measures), "runs", "role")
+    header = (*table.labels, *(column_title(measure) for measure in measures), "runs", "role")
     return Wide(header, tuple(rows), len(table.labels))
 
 
@@ -303,8 +304,8 @@ def caption(table: Table) -> str:
     for cell in table.cells:
         if not is_count(cell.measure):
             scales.setdefault(base_and_ending(cell.measure)[0], set()).add(cell.scale)
-    hundred = [title(measure) for measure, factors in scales.items() if factors == {100}]
-    mixed = [title(measure) for measure, factors in scales.items() if len(factors) > 1]
+    hundred = [column_title(measure) for measure, factors in scales.items() if factors == {100}]
+    mixed = [column_title(measure) for measure, factors in scales.items() if len(factors) > 1]
     parts = [f"Multiplied by 100: {', '.join(hundred)}."] if hundred else []
     parts += [f"{name}: multiplied by 100 for all metrics but NLL." for name in mixed]
     parts += _draws(table)
@@ -344,7 +345,7 @@ def _intervals(table: Table) -> list[str]:
 
 def _named(cell: Cell) -> tuple[str, ...]:
     """The names of a cell's row, as they are shown; its role last."""
-    labels = [title(text) if text.startswith("target_") else text for text in cell.row]
+    labels = [column_title(text) if text.startswith("target_") else text for text in cell.row]
     return (*labels, cell.role)
 
 
@@ -359,7 +360,9 @@ def _most(table: Table, unit: str) -> int:
 
 def _of(table: Table, unit: str) -> str:
     counting = _counting_others(table)
-    return ", ".join(dict.fromkeys(title(cell.measure) for cell in counting if cell.unit == unit))
+    return ", ".join(
+        dict.fromkeys(column_title(cell.measure) for cell in counting if cell.unit == unit)
+    )
 
 
 def markdown(table: Table) -> str:

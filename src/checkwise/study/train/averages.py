@@ -23,7 +23,7 @@ from checkwise.store import average_file, make_folders_in, write_bytes
 from checkwise.study.train.algorithms import Algorithm
 from checkwise.study.train.config import SMA_START, Average
 
-BLOCK = 32
+AVERAGED_AT_ONCE = 32
 
 
 class Averages:
@@ -59,7 +59,7 @@ class Averages:
             self._flush()
             self._started = True
         self._block.add(self._parameters)
-        if self._block.count == BLOCK:
+        if self._block.count == AVERAGED_AT_ONCE:
             self._flush()
 
     def at_record(self, record: Mapping[str, Any], algorithm: Algorithm, folder: Path) -> None:

@@ -145,7 +145,7 @@ def _measured(
 def _entry(
     logits: NDArray[np.float32], labels: NDArray[np.int64], diverged: bool, config: RunConfig
 ) -> dict[str, Any]:
-    return measure(
+    return measure_outputs(
         logits,
         labels,
         diverged=diverged,
@@ -155,7 +155,7 @@ def _entry(
     )
 
 
-def measure(
+def measure_outputs(
     logits: NDArray[np.float32],
     labels: NDArray[np.int64],
     *,

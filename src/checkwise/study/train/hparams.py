@@ -24,7 +24,7 @@ Kind: TypeAlias = Literal["images", "digits", "features"]
 Value: TypeAlias = float | int
 Draw: TypeAlias = Callable[[RandomState], Value]
 
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+HPARAM_KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Hyperparameter:
     name: str
     default: Value
     draw: Draw
-    kinds: tuple[Kind, ...] = KINDS
+    kinds: tuple[Kind, ...] = HPARAM_KINDS
     algorithms: tuple[str, ...] | None = None
     low: float = 0.0
     high: float = math.inf
@@ -98,7 +98,7 @@ _TINY: Final = 1e-12  # a learning rate of zero trains nothing
 _MANY: Final = 2.0**20  # examples per domain and update; more would not fit
 _LARGE: Final[tuple[Kind, ...]] = ("images", "features")
 
-TABLE: Final[tuple[Hyperparameter, ...]] = (
+HPARAM_TABLE: Final[tuple[Hyperparameter, ...]] = (
     Hyperparameter("lr", 5e-5, _power(10, -5, -3.5), ("images",), low=_TINY),
     Hyperparameter("lr", 1e-3, _power(10, -4.5, -2.5), ("digits", "features"), low=_TINY),
     Hyperparameter("weight_decay", 0.0, _power(10, -6, -2), _LARGE),
@@ -115,7 +115,7 @@ TABLE: Final[tuple[Hyperparameter, ...]] = (
 )
 
 
-MEANINGS: Final[dict[str, str]] = {
+HPARAM_MEANINGS: Final[dict[str, str]] = {
     "lr": "learning rate of Adam",
     "weight_decay": "weight decay of Adam",
     "batch_size": "examples per source domain and update",
@@ -134,7 +134,7 @@ _OWN: list[Hyperparameter] = []
 
 def table() -> tuple[Hyperparameter, ...]:
     """The table, followed by the hyperparameters of registered algorithms."""
-    return (*TABLE, *_OWN)
+    return (*HPARAM_TABLE, *_OWN)
 
 
 def forget_hparams(algorithm: str) -> None:
@@ -219,9 +219,9 @@ def unknown_name(name: str, known: Iterable[str] | None = None) -> str:
 
 
 def _rows(kind: Kind, algorithm: str) -> list[Hyperparameter]:
-    if kind not in KINDS:
+    if kind not in HPARAM_KINDS:
         raise InputError(
-            f"Expected the kind of data to be one of {', '.join(KINDS)}, but got {kind!r}: "
+            f"Expected the kind of data to be one of {', '.join(HPARAM_KINDS)}, but got {kind!r}: "
             "choose the kind of your inputs.",
             code="unknown",
         )

