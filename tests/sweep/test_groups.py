@@ -16,7 +16,7 @@ from numpy.random import RandomState
 import checkwise as cw
 from checkwise.cli import main
 from checkwise.store import read_trajectory, source_logits
-from checkwise.store.validation import VALIDATIONS
+from checkwise.store.run_predictions import VALIDATIONS
 from checkwise.study import Cohort
 from checkwise.study.data import draw_seed, seed_hash, source_splits
 from checkwise.study.folder import take, verify

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.predict import JOBS, FunctionName, PredictResult, Task, Worker, is_whole, predict
-from checkwise.predict.outputs import remove_leftovers
-from checkwise.store import StoreError
-from checkwise.store import checkpoint_state as state_of
+from checkwise.predict import JOBS, FunctionName, PredictResult, Task, Worker, predict
+from checkwise.predict.evaluating import remove_leftovers
+from checkwise.store import FileState, StoreError, is_whole
 from checkwise.study.folder import take
 from checkwise.study.sweep import evaluate_with
 from checkwise.study.sweep import predicting as predict_job
@@ -54,7 +53,9 @@ def job(tmp_path: Path) -> PredictJob:
     session = tmp_path / "out" / JOBS / "session"
     (session / OUTPUTS).mkdir(parents=True)
     tasks = [
-        Task(step, folder / f"model_{step}.pt", state_of(folder / f"model_{step}.pt"), ("a", "b"))
+        Task(
+            step, folder / f"model_{step}.pt", FileState.of(folder / f"model_{step}.pt"), ("a", "b")
+        )
         for step in (1, 2)
     ]
     (session / TASKS).write_text(json.dumps([predict_job._plain(task) for task in tasks]))
@@ -106,7 +107,7 @@ def test_outputs_on_other_examples_are_removed_and_reported(tmp_path: Path) -> N
     predicted(folder, tmp_path / "other")
     odd = "step-000002/b.npz"
     shutil.copyfile(tmp_path / "other" / odd, tmp_path / "out" / odd)
-    task = Task(2, folder / "model_2.pt", state_of(folder / "model_2.pt"), ("a", "b"))
+    task = Task(2, folder / "model_2.pt", FileState.of(folder / "model_2.pt"), ("a", "b"))
     (failure,) = predict_job._unlike(tmp_path / "out", [task])
     assert (failure.step, failure.domain) == (2, "b")
     assert "The labels of domain 'b' at step 2 differ from those at step 1" in str(failure.error)

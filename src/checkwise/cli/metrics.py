@@ -11,8 +11,8 @@ from checkwise.cli.command import argument, command, option
 from checkwise.cli.options import json_option, load_plugins, plugin_option
 from checkwise.cli.printing import print_json
 from checkwise.metrics import BANDWIDTH, BINS
-from checkwise.readers import read_outputs
 from checkwise.selection import CALLED
+from checkwise.store import read_outputs
 
 
 @command("metrics", examples=["checkwise metrics step-000100/val.npz"])

@@ -16,7 +16,6 @@ from typing import Any, Final
 from checkwise.calibrators import DEFAULT, get_calibrator
 from checkwise.errors import InputError
 from checkwise.metrics import Groups
-from checkwise.readers import logits_of
 from checkwise.records import CheckpointRecord
 from checkwise.selection import (
     MEMBERS_DELTA_PP,
@@ -181,7 +180,7 @@ class ChoiceCalibrator:
             note = f"no calibrator: the predictions of step {chosen.step} were not kept"
             return replace(chosen, trajectory=replace(run, notes=(*run.notes, note)))
         if self.last is None or self.last[0] != record:
-            fitted = calibrate_choice(logits_of(kept, record), self.name, groups=groups or None)
+            fitted = calibrate_choice(kept.logits(record), self.name, groups=groups or None)
             self.last = (record, fitted)
         return replace(chosen, calibration=self.last[1])
 

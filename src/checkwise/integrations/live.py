@@ -13,7 +13,6 @@ from checkwise.calibrators import get_calibrator
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.integrations.callback_arguments import CALIBRATOR, ChoiceCalibrator
 from checkwise.metrics import BANDWIDTH, BINS
-from checkwise.readers import with_kept
 from checkwise.records import CheckpointRecord, Trajectory, check_step, packed_numbers
 from checkwise.selection import (
     Choice,
@@ -360,7 +359,7 @@ class LiveSelector(LiveSelection):
         chosen, kept = super()._select(), self._kept
         if chosen is None or kept is None:
             return chosen
-        run = with_kept(chosen.trajectory, kept, self._history.records)
+        run = kept.added_to(chosen.trajectory, self._history.records)
         chosen = replace(chosen, trajectory=run)
         if self._calibrator is None:
             return chosen

@@ -24,10 +24,9 @@ from checkwise.integrations.saving import gathered
 from checkwise.integrations.tracker import PREFIX, STEP
 from checkwise.integrations.validation_sums import ValidationSums, merged, own_rows
 from checkwise.metrics import BANDWIDTH, BINS, NAMES, CountedExamples, Report
-from checkwise.readers import read_outcomes, with_kept
 from checkwise.records import Recorder, check_step
 from checkwise.selection import DEFAULT_RULE, Choice, Selection
-from checkwise.store import Home, KeptPredictions, file_name
+from checkwise.store import Home, KeptPredictions, file_name, read_outputs
 from checkwise.words import shown
 
 _COUNT: Final = "n"
@@ -189,7 +188,7 @@ def choose(
     placed = replace(run, paths=tuple(paths[step] for step in run.steps.tolist()))
     if kept is None:
         return replace(chosen, trajectory=placed)
-    chosen = replace(chosen, trajectory=with_kept(placed, kept, live.records))
+    chosen = replace(chosen, trajectory=kept.added_to(placed, live.records))
     if calibrator is None:
         return chosen
     fitting = ChoiceCalibrator(get_calibrator(calibrator).name, kept.folder / CALIBRATOR)
@@ -257,7 +256,7 @@ def _kept_examples(folder: Path, name: str) -> dict[str, Any]:
     file = folder / f"{file_name(name)}.npz"
     if not file.is_file():
         return {}
-    saved = read_outcomes(file)
+    saved = read_outputs(file, outputs=False)
     if saved.outcomes is None:
         raise InputError(
             f"Expected `correct` and `nll` in {file}, but got none of them.", code="missing"

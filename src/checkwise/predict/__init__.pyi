@@ -2,15 +2,13 @@ __all__: list[str]
 
 from checkwise.predict.checkpoints import SUFFIXES as SUFFIXES
 from checkwise.predict.checkpoints import families_near as families_near
+from checkwise.predict.evaluating import JOBS as JOBS
 from checkwise.predict.evaluating import Elsewhere as Elsewhere
 from checkwise.predict.evaluating import Evaluated as Evaluated
 from checkwise.predict.evaluating import PredictResult as PredictResult
 from checkwise.predict.evaluating import predict as predict
-from checkwise.predict.outputs import JOBS as JOBS
-from checkwise.predict.outputs import FunctionName as FunctionName
-from checkwise.predict.outputs import is_whole as is_whole
+from checkwise.predict.function import FunctionName as FunctionName
 from checkwise.predict.outputs import known_facts as known_facts
-from checkwise.predict.outputs import outputs_file as outputs_file
 from checkwise.predict.outputs import saved_facts as saved_facts
 from checkwise.predict.stopping import ONE_THREAD as ONE_THREAD
 from checkwise.predict.stopping import stopped_by as stopped_by

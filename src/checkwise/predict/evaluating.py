@@ -4,58 +4,37 @@ from __future__ import annotations
 
 import os
 import platform
+import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from checkwise import __version__
 from checkwise.errors import InputError
 from checkwise.predict.checkpoints import find_checkpoints
-from checkwise.predict.outputs import (
-    FunctionName,
-    discard,
-    known_facts,
-    missing_domains,
-    outdated,
-    remove_leftovers,
-)
+from checkwise.predict.function import FunctionName
+from checkwise.predict.outputs import known_facts
 from checkwise.predict.stopping import stopped_by, terminated_like_interrupted
 from checkwise.predict.workers import Failure, Pool, Task, Worker
 from checkwise.store import (
+    FileState,
+    Predictions,
     PredictionsRecord,
     RecordedCheckpoint,
     check_domains,
-    checkpoint_state,
     locked,
     read_record,
-    write_record,
     writing,
 )
 from checkwise.words import is_plain
 
 PATIENCE_SECONDS = 10.0  # for the workers of a command that was killed to end
-
-
-@dataclass(frozen=True)
-class PredictResult:
-    """How it ended, or by which signal. There is one output per step and domain."""
-
-    record: PredictionsRecord
-    steps: tuple[int, ...]
-    domains: tuple[str, ...]
-    written: int
-    missing: int
-    failures: tuple[Failure, ...]
-    interrupted: int
-
-    @property
-    def outputs(self) -> int:
-        """How many outputs were asked for."""
-        return len(self.steps) * len(self.domains)
+JOBS: Final = ".jobs"  # what workers elsewhere share, in a predictions folder
 
 
 @dataclass(frozen=True)
@@ -65,6 +44,21 @@ class Evaluated:
     written: int
     failures: tuple[Failure, ...]
     interrupted: int
+
+
+@dataclass(frozen=True)
+class PredictResult(Evaluated):
+    """The same of a whole command. There is one output per step and domain."""
+
+    record: PredictionsRecord
+    steps: tuple[int, ...]
+    domains: tuple[str, ...]
+    missing: int
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs were asked for."""
+        return len(self.steps) * len(self.domains)
 
 
 # Has a function evaluate tasks, elsewhere, into a predictions folder; the last argument is called
@@ -123,17 +117,22 @@ def predict(
             sha256 = first.sha256 or ""
             now = _record(name, sha256, folder, paths, names, out)
             _begin_or_continue(out, now, force=force)
+            saved = Predictions(out)
+            missing = {
+                step: tuple(name for name in names if not saved.is_whole(step, name))
+                for step in paths
+            }
             tasks = [
-                Task(step, folder.absolute() / paths[step], now.checkpoints[step].state, missing)
-                for step, missing in missing_domains(out, paths, names).items()
+                Task(step, folder.absolute() / paths[step], now.checkpoints[step].state, absent)
+                for step, absent in missing.items()
+                if absent
             ]
             total = sum(len(task.domains) for task in tasks)
 
             def written(done: int) -> None:
                 progress(done, total)
 
-            # A function may change the folder of its process.
-            place = out.absolute()
+            place = out.absolute()  # a function may change the folder of its process
             if elsewhere is not None and tasks:
                 ended = elsewhere(name, sha256, tasks, place, written)
             else:
@@ -144,10 +143,14 @@ def predict(
                 worker.kill()
                 worker.close()
             remove_leftovers(out)
-    failures = sorted(ended.failures, key=lambda failure: failure.step)
-    missing = total - ended.written
     return PredictResult(
-        now, tuple(paths), names, ended.written, missing, tuple(failures), ended.interrupted
+        ended.written,
+        tuple(sorted(ended.failures, key=lambda failure: failure.step)),
+        ended.interrupted,
+        record=now,
+        steps=tuple(paths),
+        domains=names,
+        missing=total - ended.written,
     )
 
 
@@ -190,19 +193,10 @@ def _alone(out: Path) -> Iterator[int]:
     made = not out.exists()
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-    try:
-        with _lock(out) as lock:
-            yield lock
-    finally:
-        if made:
-            with suppress(OSError):  # something was written
-                out.rmdir()
-
-
-@contextmanager
-def _lock(out: Path) -> Iterator[int]:
+    end = time.monotonic() + PATIENCE_SECONDS
     with ExitStack() as stack:
-        end = time.monotonic() + PATIENCE_SECONDS
+        if made:
+            stack.callback(_remove_empty, out)
         while True:
             try:
                 lock = stack.enter_context(locked(out))
@@ -218,6 +212,11 @@ def _lock(out: Path) -> Iterator[int]:
         yield lock
 
 
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
+
+
 def _record(
     name: FunctionName,
     sha256: str,
@@ -226,6 +225,10 @@ def _record(
     domains: tuple[str, ...],
     out: Path,
 ) -> PredictionsRecord:
+    versions = {"python": platform.python_version(), "checkwise": __version__}
+    for package in ("numpy", "torch"):
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
     return PredictionsRecord(
         function=name.short,
         sha256=sha256,
@@ -233,39 +236,99 @@ def _record(
         from_here=os.path.relpath(folder.resolve(), out.resolve()),
         domains=domains,
         checkpoints={
-            step: RecordedCheckpoint(path, checkpoint_state(folder / path))
+            step: RecordedCheckpoint(path, FileState.of(folder / path))
             for step, path in checkpoints.items()
         },
-        versions=_versions(),
+        versions=versions,
     )
 
 
 def _begin_or_continue(out: Path, now: PredictionsRecord, *, force: bool) -> None:
     """Write the record, once nothing is left that does not belong to it."""
     before = read_record(out)
-    stale = outdated(out, before, now)
-    if stale.steps and not force:
+    saved = Predictions(out)
+    steps, reason = _outdated(saved, before, now)
+    if steps and not force:
         raise InputError(
-            f"Expected outputs in {out} that can be continued, but {stale.reason}: choose "
-            "another folder, or discard them with --force.",
+            f"Expected outputs in {out} that can be continued, but {reason}: choose another "
+            "folder, or discard them with --force.",
             code="exists",
         )
+    if before is not None and (before.function, before.sha256) == (now.function, now.sha256):
+        domains = tuple(dict.fromkeys((*before.domains, *now.domains)))
+        checkpoints = {**before.checkpoints, **now.checkpoints}
+        now = replace(now, domains=domains, checkpoints=checkpoints)
     with writing(out):
-        discard(out, stale.steps)  # before the record, which would call them current
-        write_record(out, _joined(before, now))
+        for step in steps:  # before the record, which would call them current
+            for file in saved.files[step].values():
+                file.unlink()
+            _remove_empty(saved.folders[step])
+        now.write(out)
 
 
-def _joined(before: PredictionsRecord | None, now: PredictionsRecord) -> PredictionsRecord:
-    """The new record with the checkpoints and domains of the old one that it lacks."""
-    if before is None or (before.function, before.sha256) != (now.function, now.sha256):
-        return now
-    domains = tuple(dict.fromkeys((*before.domains, *now.domains)))
-    return replace(now, domains=domains, checkpoints={**before.checkpoints, **now.checkpoints})
+def _outdated(
+    saved: Predictions, before: PredictionsRecord | None, now: PredictionsRecord
+) -> tuple[list[int], str]:
+    """Steps whose outputs must not stay, and why: of another function, or another checkpoint.
+
+    Raises:
+        InputError: the folder holds outputs without a record.
+    """
+    steps = [step for step, files in saved.files.items() if files]
+    if before is None:
+        if steps:
+            raise InputError(
+                "Expected a new folder or one that `checkwise predict` made, but "
+                f"{saved.folder} holds other outputs: choose another.",
+                code="exists",
+            )
+        return [], ""
+    if (before.function, before.sha256) != (now.function, now.sha256):
+        return steps, (
+            f"its outputs are those of {before.function} (SHA-256 {before.sha256:.12}…), not "
+            f"{now.function} ({now.sha256:.12}…)"
+        )
+    changed = [step for step in steps if _differs(step, before.checkpoints, now.checkpoints)]
+    if not changed:
+        return [], ""
+    name = before.checkpoints[changed[0]].name
+    return (
+        changed,
+        f"{name}, evaluated as step {changed[0]}, was written again or has another step now",
+    )
 
 
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version(), "checkwise": __version__}
-    for package in ("numpy", "torch"):
-        with suppress(PackageNotFoundError):
-            versions[package] = version(package)
-    return versions
+def _differs(
+    step: int,
+    before: Mapping[int, RecordedCheckpoint],
+    now: Mapping[int, RecordedCheckpoint],
+) -> bool:
+    """Whether a step's checkpoint was written again, or counts as another step now.
+
+    A checkpoint that is gone does not differ: its outputs stay true.
+    """
+    if step not in before:
+        return False
+    name = _short(before[step])
+    if step not in now:
+        return any(_short(checkpoint) == name for checkpoint in now.values())
+    return name != _short(now[step]) or before[step].state != now[step].state
+
+
+def _short(checkpoint: RecordedCheckpoint) -> str:
+    """The last part of the path: a run's folder and the one of its checkpoints are both fine."""
+    return Path(checkpoint.name).name
+
+
+def remove_leftovers(out: Path) -> None:
+    """Remove what a killed process was writing; only the holder of the folder's lock may.
+
+    Workers elsewhere may outlive their command. They write below ``JOBS``; once that has another
+    name they find nothing there, and cannot add to the outputs.
+    """
+    if (out / JOBS).is_dir():
+        removed = out / f"{JOBS}.{secrets.token_hex(4)}.tmp"
+        (out / JOBS).rename(removed)
+        shutil.rmtree(removed, ignore_errors=True)
+    for file in (*(f for f in out.glob(".*.tmp") if f.is_file()), *out.glob("step-*/.*.npz.*.tmp")):
+        file.unlink(missing_ok=True)

@@ -16,10 +16,11 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import Any
 
 from checkwise.errors import CheckwiseError, CheckwiseWarning
-from checkwise.predict.outputs import Function, FunctionName, Outputs, check_outputs, load_function
+from checkwise.predict.function import Function, FunctionName
+from checkwise.predict.outputs import Outputs, check_outputs
 from checkwise.store import StoreError, writing
 
 LONGEST_REASON = 400  # characters; the rest is in the traceback
@@ -36,15 +37,12 @@ def main() -> None:
         function, loaded = _load(FunctionName(**next(requests)["load"]))
         print(json.dumps(loaded), file=replies)
         if function is not None:
-            _serve(_Server(function), requests, replies)
+            server = _Server(function)
+            for request in requests:
+                if "end" in request:
+                    break
+                print(json.dumps(server.answer(request)), file=replies)
     os._exit(0)  # the thread that reads requests is not waited for
-
-
-def _serve(server: _Server, requests: Iterator[Reply], replies: IO[str]) -> None:
-    for request in requests:
-        if "end" in request:
-            return
-        print(json.dumps(server.answer(request)), file=replies)
 
 
 class _Server:
@@ -75,7 +73,7 @@ class _Server:
 
 def _load(name: FunctionName) -> tuple[Function | None, Reply]:
     try:
-        function, sha256 = load_function(name)
+        function, sha256 = name.load()
     except (Exception, SystemExit) as error:
         failure = _failure(error)
         if not isinstance(error, CheckwiseError):

@@ -1,4 +1,4 @@
-"""SIGTERM stops a command as Ctrl-C does, and the command knows which of the two it was."""
+"""Processes that call the user's function, and the threads that hand out checkpoints to them."""
 
 from __future__ import annotations
 
@@ -11,30 +11,28 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from checkwise.errors import CheckwiseError, CheckwiseWarning
-from checkwise.predict.outputs import Facts, FunctionName, Known, outputs_file
+from checkwise.predict.function import FunctionName
+from checkwise.predict.outputs import Facts, Known
 from checkwise.predict.stopping import ONE_THREAD
-from checkwise.store import FileState, StoreError, checkpoint_state, writing
+from checkwise.store import FileState, Predictions, StoreError, writing
+
+LOOK_SECONDS = 1.0  # between looks at the progress
 
 
 class FunctionError(CheckwiseError):
-    """The user's function, or what it returned, failed; ``trace`` is the worker's traceback."""
+    """The user's function, or what it returned, failed; the worker's traceback is a note."""
 
     def __init__(self, reason: str, trace: str = "") -> None:
         super().__init__(reason)
-        # Shown where Python shows how errors came about, which is under --debug only.
-        self.__cause__ = _WorkerError(trace) if trace else None
-
-
-class _WorkerError(Exception):
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
+        if trace:
+            self.add_note(trace)  # shown where Python shows tracebacks, which is under --debug only
 
 
 class Worker:
@@ -131,9 +129,6 @@ class Worker:
         return f"the process of the function ended with exit code {code}{killed}{last}"
 
 
-LOOK_SECONDS = 1.0  # between looks at the progress where nothing happens
-
-
 @dataclass(frozen=True)
 class Task:
     """A checkpoint, and the domains that are missing."""
@@ -152,14 +147,6 @@ class Failure:
     path: str
     domain: str
     error: CheckwiseError
-
-
-@dataclass(frozen=True)
-class _Written:
-    warnings: tuple[str, ...]
-
-
-_Event = _Written | Failure | BaseException | None  # None: a thread has ended
 
 
 class Pool:
@@ -181,14 +168,14 @@ class Pool:
         start: Callable[[], Worker],
         claim: Callable[[Task], AbstractContextManager[Task | None]] = nullcontext,
     ) -> None:
-        self._claim = claim
         self._tasks = deque(tasks)
-        self._out = out
+        self._out = Predictions(out)
         self._known = dict(known)
         self._start = start
-        self._events: SimpleQueue[_Event] = SimpleQueue()
+        self._claim = claim
+        self._said: deque[str] = deque()
         self._workers: set[Worker] = set()
-        self._guard = threading.Lock()  # of facts and workers
+        self._guard = threading.Lock()  # of facts, counts and workers
         self._stopping = False
         self.written = 0
         self.failures: list[Failure] = []
@@ -198,54 +185,35 @@ class Pool:
 
         However it ends, no process is left, and ``written`` and ``failures`` say what was done.
         """
-        threads = [threading.Thread(target=self._serve) for _ in range(workers)]
-        for thread in threads:
-            thread.start()
-        try:
-            self._watch(len(threads), progress)
-        finally:
-            with self._guard:
-                self._stopping = True
-                for worker in self._workers:
-                    worker.kill()
-            for thread in threads:
-                thread.join()
-
-    def _watch(self, threads: int, progress: Callable[[int], None]) -> None:
-        while threads:
+        with ThreadPoolExecutor(max(1, workers)) as threads:
+            running = {threads.submit(self._serve) for _ in range(workers)}
             try:
-                event = self._events.get(timeout=LOOK_SECONDS)
-            except Empty:
-                progress(self.written)
-                continue
-            if event is None:
-                threads -= 1
-            elif isinstance(event, Failure):
-                self.failures.append(event)
-            elif isinstance(event, BaseException):
-                raise event
-            else:
-                self.written += 1
-                for message in event.warnings:
-                    warnings.warn(message, CheckwiseWarning, stacklevel=2)
-            progress(self.written)
+                while running:
+                    ended, running = wait(running, LOOK_SECONDS, FIRST_COMPLETED)
+                    while self._said:
+                        warnings.warn(self._said.popleft(), CheckwiseWarning, stacklevel=2)
+                    progress(self.written)
+                    for thread in ended:
+                        thread.result()
+            finally:
+                with self._guard:
+                    self._stopping = True
+                    for worker in self._workers:
+                        worker.kill()
 
     def _serve(self) -> None:
         worker: Worker | None = None
         try:
-            while not self._stopping and self._tasks:
+            while not self._stopping:
                 try:
                     task = self._tasks.popleft()
-                except IndexError:  # another thread was faster
-                    break
+                except IndexError:
+                    return
                 with self._claim(task) as mine:
                     if mine is not None:
                         worker = self._evaluate(mine, worker)
-        except BaseException as error:
-            self._events.put(error)
         finally:
             self._let_go(worker)
-            self._events.put(None)
 
     def _evaluate(self, task: Task, worker: Worker | None) -> Worker | None:
         """Evaluate one checkpoint on its domains; the worker to go on with."""
@@ -255,25 +223,28 @@ class Pool:
                     self._let_go(worker)
                     worker = None
                     worker = self._loaded_worker()
-                self._events.put(self._write(task, domain, worker))
+                self._write(task, domain, worker)
             except FunctionError as error:
-                self._events.put(Failure(task.step, str(task.path), domain, error))
+                if not self._stopping:  # which ends processes in the midst of their work
+                    self.failures.append(Failure(task.step, str(task.path), domain, error))
                 break
         return worker
 
-    def _write(self, task: Task, domain: str, worker: Worker) -> _Written:
+    def _write(self, task: Task, domain: str, worker: Worker) -> None:
         reply = worker.ask({"evaluate": [str(task.path), domain]})
         self._check_same(task.step, domain, Facts(**reply["facts"]))
-        if checkpoint_state(task.path) != task.state:
+        if FileState.of(task.path) != task.state:
             raise FunctionError(
                 "the checkpoint was written again while it was evaluated: run the same command "
                 "when training has ended."
             )
-        file = outputs_file(self._out, task.step, domain)
-        with writing(self._out):
+        file = self._out.place(task.step, domain)
+        with writing(self._out.folder):
             file.parent.mkdir(exist_ok=True)
         worker.ask({"write": str(file)})
-        return _Written(tuple(reply["warnings"]))
+        self._said.extend(reply["warnings"])
+        with self._guard:
+            self.written += 1
 
     def _check_same(self, step: int, domain: str, facts: Facts) -> None:
         with self._guard:

@@ -11,8 +11,6 @@ from checkwise.readers.domainbed import is_domainbed_log as is_domainbed_log
 from checkwise.readers.domainbed import latest as latest
 from checkwise.readers.json_lines import Line as Line
 from checkwise.readers.json_lines import read_lines as read_lines
-from checkwise.readers.kept_predictions import logits_of as logits_of
-from checkwise.readers.kept_predictions import with_kept as with_kept
 from checkwise.readers.live_journal import journal_at as journal_at
 from checkwise.readers.loading import find_runs as find_runs
 from checkwise.readers.loading import input_files as input_files
@@ -24,11 +22,6 @@ from checkwise.readers.paper_log import FIELD as FIELD
 from checkwise.readers.paper_log import LOGGED_AS as LOGGED_AS
 from checkwise.readers.paper_log import entries as entries
 from checkwise.readers.paper_log import worst_class as worst_class
-from checkwise.readers.predictions import OUTPUTS as OUTPUTS
-from checkwise.readers.predictions import output_files as output_files
-from checkwise.readers.predictions import read_outcomes as read_outcomes
-from checkwise.readers.predictions import read_outputs as read_outputs
-from checkwise.readers.predictions import step_folders as step_folders
 from checkwise.readers.request import LoadedRun as LoadedRun
 from checkwise.readers.request import Request as Request
 from checkwise.readers.swad import is_swad_log as is_swad_log

@@ -10,7 +10,6 @@ from pathlib import Path
 from checkwise.errors import InputError
 from checkwise.readers.checkpoint_files import Checkpoints, steps_to_choose_from
 from checkwise.readers.json_lines import NoRecordsError
-from checkwise.readers.kept_predictions import with_kept
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import CheckpointRecord, Trajectory, check_held_out, examples_of, facts_of
 from checkwise.store import (
@@ -72,7 +71,7 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         examples=examples and examples.subset(steps),
     )
     if history.predictions is not None:
-        run = with_kept(run, KeptPredictions(history.predictions), records)
+        run = KeptPredictions(history.predictions).added_to(run, records)
     return [LoadedRun(None, run, str(path), path)]
 
 

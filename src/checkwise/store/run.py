@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -15,15 +15,21 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics import METRICS
+from checkwise.metrics import METRICS, Groups, Logits
 from checkwise.records import RunKey, Trajectory
 from checkwise.store import journal, layout, reading
 from checkwise.store.cohort_plan import check_planned
-from checkwise.store.done import RETRAIN, check_recorded, finished, read_recorded
+from checkwise.store.done import RETRAIN, check_recorded, finished, read_mark, read_recorded
 from checkwise.store.journal import parse_journal
 from checkwise.store.reading import has_file
-from checkwise.store.run_examples import saved_examples
-from checkwise.store.validation import GROUPS, OWN, Validation, is_second
+from checkwise.store.run_predictions import (
+    GROUPS,
+    OWN,
+    VERIFY,
+    RunPredictions,
+    Validation,
+    is_second,
+)
 from checkwise.store.whole_files import write_text
 
 
@@ -126,7 +132,12 @@ def read_trajectory(folder: Path, validation: Validation | None = None) -> Traje
             f"Expected at least one record, but got none in {path}: wait for its first checkpoint.",
             code="empty",
         )
-    notes = imported_notes(run) if finished(folder) else ["the run is not finished"]
+    origin = run.config.get(layout.ORIGIN)
+    origin = origin if isinstance(origin, Mapping) else {}
+    said, seed = origin.get("notes"), origin.get("identity")
+    notes = [note for note in said if isinstance(note, str)] if isinstance(said, list) else []
+    if not finished(folder):
+        notes = ["the run is not finished"]
     second = is_second(run.config, validation, folder)
     if second:
         lines = [{**line, OWN: line.get(GROUPS)} for line in lines]
@@ -142,24 +153,12 @@ def read_trajectory(folder: Path, validation: Validation | None = None) -> Traje
         bandwidth=run.config.get("bandwidth"),
         paths=_weights(folder, [line.get("step") for line in lines]),
         notes=tuple(notes),
-        seeded_by=_imported_seed(run),
+        # Draws on the log of an imported run are those on the log itself.
+        seeded_by=seed if isinstance(seed, str) else None,
         without=unknown,
     )
-    return replace(trajectory, examples=saved_examples(folder, trajectory, second=second))
-
-
-def imported_notes(run: RunRecord) -> list[str]:
-    """What a reader said about the log that an imported run comes from."""
-    origin = run.config.get("imported")
-    notes = origin.get("notes") if isinstance(origin, Mapping) else None
-    return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
-
-
-def _imported_seed(run: RunRecord) -> str | None:
-    """What random draws on the log of an imported run depend on, so that both draw the same."""
-    origin = run.config.get("imported")
-    seed = origin.get("identity") if isinstance(origin, Mapping) else None
-    return seed if isinstance(seed, str) else None
+    saved = RunPredictions(folder, run.key.held_out, second)
+    return replace(trajectory, examples=saved.examples(trajectory))
 
 
 def unknown_metrics(run: RunRecord) -> tuple[str, ...]:
@@ -292,3 +291,48 @@ def _weights(folder: Path, steps: Sequence[Any]) -> list[str | None]:
         str(folder / layout.checkpoint_file(step)) if type(step) is int and step in saved else None
         for step in steps
     ]
+
+
+def source_logits(folder: Path, step: int, validation: Validation | None = None) -> Logits:
+    """Logits and labels of every source domain's validation split at one step.
+
+    ``validation`` is one of two validation sets, for runs that have both. Held-out logits lie in
+    other files, which are not opened.
+    """
+    return _predictions(folder, validation).logits(step, lambda: remedy(folder))
+
+
+def source_groups(folder: Path, step: int, validation: Validation | None = None) -> Groups | None:
+    """The independent unit of every example of the same files; None where the data have none."""
+    return _predictions(folder, validation).groups(step, lambda: remedy(folder)) or None
+
+
+def _predictions(folder: Path, validation: Validation | None) -> RunPredictions:
+    run = read_run(folder)
+    second = is_second(run.config, validation, folder)
+    return RunPredictions(Path(folder), run.key.held_out, second)
+
+
+def saved_at(folder: Path, steps: Iterable[int]) -> bool:
+    """Whether the source logits of all these checkpoints were saved."""
+    return all((folder / layout.source_predictions_file(step)).is_file() for step in steps)
+
+
+def remedy(folder: Path, *, heldout: bool = False) -> str:
+    """What to do about logits that a run lacks: save them, or name the cohort that has them."""
+    saved = read_run(folder).config.get("logits")
+    if saved != "all" and (heldout or saved not in ("source", "source-half")):
+        which = '"all"`' if heldout else '"source"` (or "all")'
+        return f"train with `logits = {which} under [records] of the study"
+    if left_behind(folder):
+        return "packing left the logits behind; name the study that it was packed from"
+    return VERIFY
+
+
+def left_behind(folder: Path) -> bool:
+    """Whether a finished run saved logits that did not come along when it was packed."""
+    return (
+        read_run(folder).config.get("logits") in ("source", "source-half", "all")
+        and finished(folder)
+        and not any(name.startswith(layout.PREDICTIONS_FOLDER) for name in read_mark(folder).files)
+    )

@@ -16,7 +16,7 @@ from checkwise.calibrators import get_calibrator
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Choice, Selection, select, select_many
-from checkwise.store import inner_path, mean_metrics
+from checkwise.store import inner_path
 from checkwise.study.compared_method import Method
 from checkwise.study.folder import open_cohort
 from checkwise.study.lodo import PseudoTargets, Scope, families, pooled, training_seconds
@@ -169,7 +169,10 @@ def _calibrated(outcome: Outcome, runs: Runs, method: Method) -> Outcome:
         seen = runs.validated_by(method.split).logits(outcome.deployed, outcome.steps[0])
     fitted = get_calibrator(method.calibrator).fit(seen, force=True)
     calibrated = fitted.metrics(logits, **run.metric_settings)
-    source = {**outcome.source, **mean_metrics(calibrated.values())}
+    entries = list(calibrated.values())
+    names = [name for name in entries[0] if name not in ("n", "correct")]
+    means = {name: float(np.mean([entry[name] for entry in entries])) for name in names}
+    source = {**outcome.source, **means}
     return replace(outcome, source=source, calibration=fitted, in_sample=method.split != "groups")
 
 

@@ -34,12 +34,10 @@ from checkwise.predict import (
     Pool,
     Task,
     Worker,
-    is_whole,
     known_facts,
-    outputs_file,
     saved_facts,
 )
-from checkwise.store import FileState, write_text, writing
+from checkwise.store import FileState, Predictions, is_whole, write_text, writing
 from checkwise.study.folder import STALE_SECONDS, take
 from checkwise.study.sweep.launching import Executor, run_workers
 from checkwise.study.sweep.process import run_job
@@ -114,11 +112,12 @@ def _claimed(session: Path, out: Path, task: Task) -> Iterator[Task | None]:
         mine = next(iter(open_tasks(session, out, [task])), None)
         yield mine
         for domain in mine.domains if mine is not None else ():
-            made = outputs_file(session / OUTPUTS, task.step, domain)
+            made = Predictions(session / OUTPUTS).place(task.step, domain)
+            place = Predictions(out).place(task.step, domain)
             if is_whole(made):
                 with writing(out):
-                    outputs_file(out, task.step, domain).parent.mkdir(exist_ok=True)
-                    made.rename(outputs_file(out, task.step, domain))
+                    place.parent.mkdir(exist_ok=True)
+                    made.rename(place)
 
 
 def evaluate_with(executor: Executor, workers: int) -> Elsewhere:
@@ -144,7 +143,7 @@ def evaluate_with(executor: Executor, workers: int) -> Elsewhere:
         )
 
         def count() -> int:
-            files = (outputs_file(out, t.step, d) for t in tasks for d in t.domains)
+            files = (Predictions(out).place(t.step, d) for t in tasks for d in t.domains)
             return sum(map(is_whole, files))
 
         number = min(workers, len(tasks))
@@ -163,7 +162,9 @@ def open_tasks(session: Path, out: Path, tasks: Sequence[Task]) -> list[Task]:
     left = [
         replace(
             task,
-            domains=tuple(d for d in task.domains if not is_whole(outputs_file(out, task.step, d))),
+            domains=tuple(
+                d for d in task.domains if not is_whole(Predictions(out).place(task.step, d))
+            ),
         )
         for task in tasks
         if not _failure_file(session, task.step).exists()
@@ -199,7 +200,7 @@ def _unlike(out: Path, tasks: Sequence[Task]) -> Iterator[Failure]:
     known = known_facts(out)
     for task in tasks:
         for domain in task.domains:
-            file = outputs_file(out, task.step, domain)
+            file = Predictions(out).place(task.step, domain)
             first = known.get(domain)
             differs = (
                 first.facts.difference(saved_facts(file)) if first and is_whole(file) else None

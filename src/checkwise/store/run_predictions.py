@@ -1,0 +1,225 @@
+"""What a run saved of every example of source validation: logits, or correctness and NLL alone.
+
+A run has one validation set or two: held-out examples, held-out groups, or both along one training.
+The first is the run's own: ``domains`` in the lines of ``source.jsonl``, ``predictions/source``. A
+run with two has the results on whole groups beside it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkwise import metrics
+from checkwise.errors import InputError
+from checkwise.metrics import Groups, Logits
+from checkwise.records import Examples, Outcomes, Trajectory
+from checkwise.store import layout
+from checkwise.store.done import read_recorded
+from checkwise.store.npz import open_npz
+
+SplitBy: TypeAlias = Literal["examples", "groups", "both"]
+SPLIT_BY: Final[tuple[SplitBy, ...]] = get_args(SplitBy)
+Validation: TypeAlias = Literal["examples", "groups"]
+VALIDATIONS: Final[tuple[Validation, ...]] = get_args(Validation)
+
+OWN: Final = "domains"  # where lines of source.jsonl have the run's own validation set
+GROUPS: Final = "groups"  # where they have the other one
+VERIFY: Final = "`checkwise study status --verify` says what happened to it"
+
+
+def check_validation(name: str | None) -> Validation | None:
+    """Refuse any other word; None is the run's own validation set."""
+    if name is not None and name not in VALIDATIONS:
+        raise InputError(
+            f"Expected a validation among {', '.join(VALIDATIONS)}, but got {name!r}: choose one.",
+            code="unknown",
+        )
+    return name
+
+
+def is_second(config: Mapping[str, Any], validation: Validation | None, where: object) -> bool:
+    """Whether a validation set is the second one of a run with this configuration.
+
+    Raises:
+        InputError: the run does not have it.
+    """
+    split_by = config.get("split_by", "examples")
+    if validation is None or validation == split_by:
+        return False
+    if split_by == "both":
+        return validation == "groups"
+    have = "whole groups" if split_by == "groups" else "examples"
+    raise InputError(
+        f"Expected a run that was validated on {validation}, but {where} held out {have} only: "
+        'train it with split_by = "both" (or leave the validation out).',
+        code="unsupported",
+    )
+
+
+_Row = tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.int64]]  # correct, NLL, labels
+
+
+@dataclass(frozen=True)
+class RunPredictions:
+    """The saved predictions of a run on one of its validation sets; ``second`` is whole groups."""
+
+    folder: Path
+    held_out: tuple[str, ...]
+    second: bool = False
+
+    def logits(self, step: int, advice: Callable[[], str] = lambda: VERIFY) -> Logits:
+        """Logits and labels of every source domain at a step."""
+        name = self._logits_file(step)
+        what = f"source logits of step {step}"
+        logits = read_logits(self.folder, name, what=what, advice=advice)
+        if set(logits) & set(self.held_out):
+            raise InputError(
+                f"Expected source domains only, but got a held-out one in {self.folder / name}: "
+                "the file does not belong to this run.",
+                code="held-out",
+            )
+        return logits
+
+    def groups(self, step: int, advice: Callable[[], str] = lambda: VERIFY) -> Groups:
+        """The independent unit of every example, as numbers; empty where the data have none."""
+        return self._groups_in(self._logits_file(step), step, advice)
+
+    def examples(self, run: Trajectory) -> Examples | None:
+        """The examples, read when they are first asked for; None where none were saved."""
+        has_logits = self._keeps(self._logits_file)
+        if not has_logits and not self._keeps(self._outcomes_file):
+            return None
+        return Examples(
+            domains=run.domains,
+            steps=run.steps,
+            outcomes=lambda: self._outcomes(run),
+            logits=self.logits if has_logits else None,
+        )
+
+    def _groups_in(self, name: str, step: int, advice: Callable[[], str]) -> Groups:
+        what = f"groups of the examples of step {step}"
+        arrays = _read_arrays(self.folder, name, (".groups",), what=what, advice=advice)
+        return {n.removesuffix(".groups"): codes.astype(np.int64) for n, codes in arrays.items()}
+
+    def _logits_file(self, step: int) -> str:
+        if self.second:
+            return layout.groups_predictions_file(step)
+        return layout.source_predictions_file(step)
+
+    def _outcomes_file(self, step: int) -> str:
+        return layout.outcomes_file(step, second=self.second)
+
+    def _keeps(self, file: Callable[[int], str]) -> bool:
+        return (self.folder / file(0)).parent.is_dir()
+
+    def _outcomes(self, run: Trajectory) -> Outcomes:
+        """Correctness and NLL of every checkpoint, as saved or from its logits, file by file."""
+        has_outcomes = self._keeps(self._outcomes_file)
+        row_of = self._saved if has_outcomes else self._computed
+        rows: dict[str, list[_Row]] = {name: [] for name in run.domains}
+        for step, lost in zip(run.steps.tolist(), run.diverged.tolist(), strict=True):
+            saved = row_of(step, lost)
+            for name in run.domains:
+                if name not in saved:
+                    raise InputError(
+                        f"Expected the examples of {name!r} at step {step}, but its file has only "
+                        f"{', '.join(saved)}: {VERIFY}.",
+                        code="damaged",
+                    )
+                rows[name].append(saved[name])
+                if not np.array_equal(rows[name][0][2], saved[name][2]):
+                    raise InputError(
+                        f"Expected the labels of {name!r} to be the same at every step, but they "
+                        f"change at step {step}: {VERIFY}.",
+                        code="damaged",
+                    )
+        outcomes = Outcomes(
+            correct=tuple(np.stack([row[0] for row in rows[name]]) for name in run.domains),
+            labels=tuple(rows[name][0][2] for name in run.domains),
+            nll=tuple(np.stack([row[1] for row in rows[name]]) for name in run.domains),
+        )
+        first = int(run.steps[0])
+        file = self._outcomes_file(first) if has_outcomes else self._logits_file(first)
+        groups = self._groups_in(file, first, lambda: VERIFY)
+        if any(name not in groups for name in run.domains):
+            return outcomes
+        return replace(outcomes, groups=tuple(groups[name] for name in run.domains))
+
+    def _computed(self, step: int, lost: bool) -> dict[str, _Row]:
+        found: dict[str, _Row] = {}
+        for name, (z, y) in self.logits(step).items():
+            if lost:
+                found[name] = np.zeros(len(y), bool), np.full(len(y), np.nan), y
+            else:
+                rows = metrics.per_example(logits=z, labels=y)
+                found[name] = rows.correct, rows.nll, y
+        return found
+
+    def _saved(self, step: int, _: bool) -> dict[str, _Row]:
+        name = self._outcomes_file(step)
+        endings = (".correct", ".nll", ".labels")
+        arrays = _read_arrays(self.folder, name, endings, what=f"outcomes of step {step}")
+        found: dict[str, _Row] = {}
+        for domain in sorted(n.removesuffix(".correct") for n in arrays if n.endswith(".correct")):
+            bits, nll, labels = (arrays.get(f"{domain}{ending}") for ending in endings)
+            if (
+                bits is None
+                or nll is None
+                or labels is None
+                or labels.ndim != 1
+                or nll.shape != labels.shape
+                or bits.dtype != np.uint8
+                or bits.shape != ((len(labels) + 7) // 8,)
+            ):
+                raise InputError(
+                    f"Expected a bit, an NLL and a label per example of {domain!r}, but got other "
+                    f"arrays in {self.folder / name}: {VERIFY}.",
+                    code="damaged",
+                )
+            correct = np.unpackbits(bits, count=len(labels)).astype(np.bool_)
+            found[domain] = correct, nll.astype(np.float64), labels.astype(np.int64)
+        return found
+
+
+def read_logits(folder: Path, name: str, *, what: str, advice: Callable[[], str]) -> Logits:
+    """``<domain>.logits`` and ``<domain>.labels`` of one of a run's files, by domain.
+
+    ``advice`` says what to do where there is no such file.
+    """
+    arrays = _read_arrays(folder, name, (".logits", ".labels"), what=what, advice=advice)
+    domains = sorted(n.removesuffix(".logits") for n in arrays if n.endswith(".logits"))
+    return {d: (arrays[f"{d}.logits"], arrays[f"{d}.labels"]) for d in domains}
+
+
+def _read_arrays(
+    folder: Path,
+    name: str,
+    endings: tuple[str, ...],
+    *,
+    what: str,
+    advice: Callable[[], str] = lambda: VERIFY,
+) -> dict[str, NDArray[Any]]:
+    """The arrays of one of a run's files whose names end so."""
+    path = folder / name
+    try:
+        with open_npz(io.BytesIO(read_recorded(folder, name))) as (headers, arrays):
+            return {n: arrays[n] for n in headers if n.endswith(endings)}
+    except FileNotFoundError:
+        raise InputError(
+            f"Expected {what}, but there is no {path.name} in {path.parent}: {advice()}.",
+            code="missing",
+        ) from None
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"Expected {what}, but got: {error} in {path}: the file is damaged; {VERIFY}.",
+            code="damaged",
+        ) from None
