@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import checkwise as cw
-from checkwise.readers import folders, request
+from checkwise.readers import registry, request
 from checkwise.readers import tables as table_files
 from checkwise.store import read_headers
 from checkwise.study.data import open_features
@@ -44,7 +44,7 @@ def test_a_walk_over_nested_folders_ends_and_says_where(tmp_path: Path) -> None:
 
 
 def test_a_walk_over_many_folders_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "MOST_FOLDERS", 50)
+    monkeypatch.setattr(registry, "MOST_FOLDERS", 50)
     for i in range(60):
         (tmp_path / f"{i}").mkdir()
     with refused("unsupported: 50"):
@@ -52,7 +52,7 @@ def test_a_walk_over_many_folders_ends(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_folders_with_runs_are_not_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "MOST_FOLDERS", 5)
+    monkeypatch.setattr(registry, "MOST_FOLDERS", 5)
     for i in range(10):
         (tmp_path / f"{i}").mkdir()
         log(tmp_path / f"{i}")

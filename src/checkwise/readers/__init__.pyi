@@ -22,6 +22,7 @@ from checkwise.readers.paper_log import FIELD as FIELD
 from checkwise.readers.paper_log import LOGGED_AS as LOGGED_AS
 from checkwise.readers.paper_log import entries as entries
 from checkwise.readers.paper_log import worst_class as worst_class
+from checkwise.readers.parquet import open_parquet as open_parquet
 from checkwise.readers.request import LoadedRun as LoadedRun
 from checkwise.readers.request import Request as Request
 from checkwise.readers.swad import is_swad_log as is_swad_log
@@ -33,6 +34,5 @@ from checkwise.readers.tables import check_header as check_header
 from checkwise.readers.tables import columns_read as columns_read
 from checkwise.readers.tables import key_of as key_of
 from checkwise.readers.tables import open_csv as open_csv
-from checkwise.readers.tables import open_parquet as open_parquet
 from checkwise.readers.tables import sheet_of as sheet_of
 from checkwise.readers.tables import sort_rows as sort_rows

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
@@ -18,16 +18,16 @@ from typing import Final
 from checkwise.errors import InputError
 from checkwise.readers import csv_log, json_log
 from checkwise.readers.checkpoint_names import (
-    Family,
     Numbered,
     Pattern,
-    families,
     is_whole,
     matching,
     names_in,
     parse,
 )
+from checkwise.readers.csv_file import header_of
 from checkwise.readers.log import Trainer
+from checkwise.readers.rows import trainer_of
 from checkwise.readers.transformers import of_another_training
 from checkwise.words import counted, printable, shortened
 
@@ -35,6 +35,12 @@ _VERSION: Final = re.compile(r"-v([0-9]+)(?=\.ckpt$|$)")  # Lightning's, where a
 _FEWEST_OLDER: Final = 2  # one name may fit an older version's count by chance
 _TABLES: Final = (".csv", ".log", ".tsv", ".txt")
 _LONGEST_NAME: Final = 80
+# A metric's value such as 0.23, which varies from name to name, or a whole number.
+_ANY_NUMBER: Final = re.compile(r"([0-9]+\.[0-9]+)|([0-9]+)")
+# Beside a number, these say that it counts something else than epochs.
+_COUNTS_OTHERS: Final = "(?:fold|seed|run|part|split|member|ensemble|trial|replica|rank|shard)s?"
+_BEFORE: Final = re.compile(rf"(?<![a-z]){_COUNTS_OTHERS}[-_.= ]*$", re.IGNORECASE)
+_AFTER: Final = re.compile(rf"[-_.= ]*{_COUNTS_OTHERS}(?![a-z])(?![-_.= ]*[0-9])", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -114,34 +120,6 @@ def steps_to_choose_from(
     return saved, (f"{counts} and are left out (--include-unsaved keeps them)",)
 
 
-@dataclass(frozen=True)
-class _Matches:
-    """The checkpoints of each step, those that fit several steps or none, and ``ahead`` of them."""
-
-    files: Mapping[int, Sequence[str]]
-    shared: Sequence[str]
-    unlogged: Sequence[str]
-    ahead: int
-
-    def one_per_step(self) -> Checkpoints:
-        """The newest checkpoint of a step, or else the one with the plainest name."""
-        files, notes = {}, []
-        for step, paths in self.files.items():
-            newest = _newest(paths)
-            files[step] = newest or min(paths, key=lambda path: (len(path), path))
-            name = short_name(files[step])
-            if newest is None:
-                notes.append(f"step {step} has several checkpoints: {name} is taken")
-            elif len(paths) > 1:
-                notes.append(f"{name} is taken as the newest of {counted(len(paths), 'version')}")
-        if self.shared:
-            notes.append(
-                f"{some(self.shared)} could be of several steps, because the log has several in an "
-                "epoch: give --checkpoints a pattern with {step}"
-            )
-        return Checkpoints(files, tuple(notes), self.ahead)
-
-
 class LoggedSteps:
     """The steps of a log and their epochs; without epochs a step is an epoch."""
 
@@ -159,19 +137,44 @@ class LoggedSteps:
 
     def match(self, checkpoints: Sequence[Numbered]) -> _Matches:
         """Give checkpoints to steps: all numbers in a name have to fit."""
-        files: dict[int, list[str]] = defaultdict(list)
-        shared: list[str] = []
-        unlogged: list[str] = []
-        ahead = []
+        found = _Matches()
         for path, numbers, offsets in checkpoints:
             steps = self._by_numbers.get((numbers.get("step"), numbers.get("epoch")), [])
             if len(steps) == 1:
-                files[steps[0]].append(path)
+                found.files.setdefault(steps[0], []).append(path)
                 by_epoch = offsets.get("epoch", 0) if self.are_epochs else 0
-                ahead.append(offsets.get("step", by_epoch))
+                found.aheads.append(offsets.get("step", by_epoch))
             else:
-                (shared if steps else unlogged).append(path)
-        return _Matches(dict(sorted(files.items())), shared, unlogged, max(ahead, default=0))
+                (found.shared if steps else found.unlogged).append(path)
+        return found
+
+
+@dataclass
+class _Matches:
+    """The checkpoints of each step, those that fit several steps or none, and by how much."""
+
+    files: dict[int, list[str]] = field(default_factory=dict)
+    shared: list[str] = field(default_factory=list)
+    unlogged: list[str] = field(default_factory=list)
+    aheads: list[int] = field(default_factory=list)
+
+    def one_per_step(self) -> Checkpoints:
+        """The newest checkpoint of a step, or else the one with the plainest name."""
+        files, notes = {}, []
+        for step, paths in sorted(self.files.items()):
+            newest = _newest(paths)
+            files[step] = newest or min(paths, key=lambda path: (len(path), path))
+            name = short_name(files[step])
+            if newest is None:
+                notes.append(f"step {step} has several checkpoints: {name} is taken")
+            elif len(paths) > 1:
+                notes.append(f"{name} is taken as the newest of {counted(len(paths), 'version')}")
+        if self.shared:
+            notes.append(
+                f"{some(self.shared)} could be of several steps, because the log has several in an "
+                "epoch: give --checkpoints a pattern with {step}"
+            )
+        return Checkpoints(files, tuple(notes), max(self.aheads, default=0))
 
 
 def _newest(paths: Sequence[str]) -> str | None:
@@ -190,7 +193,7 @@ def _by_pattern(pattern: Pattern, base: Path, log: LoggedSteps) -> Checkpoints:
     if not matches.files:
         raise _nothing_matches(pattern, base, log, matches)
     _check_count(pattern, files, log, matches)
-    for step, paths in matches.files.items():
+    for step, paths in sorted(matches.files.items()):
         if _newest(paths) is None:
             raise InputError(
                 f"Expected one checkpoint of step {step}, but --checkpoints {pattern.text!r} "
@@ -246,19 +249,6 @@ def _check_count(
             )
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A folder of checkpoints, its name from the folder of the run, and the names in it."""
-
-    folder: Path
-    name: str
-    weights: Sequence[str]
-
-    def pattern(self, name: str) -> str:
-        """What --checkpoints is given for a name in the folder."""
-        return os.path.normpath(os.path.join(self.name, name))
-
-
 def _by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) -> Checkpoints:
     """The checkpoints in the first of the trainer's folders that has any of the log's steps."""
     unmatched: list[str] = []
@@ -274,7 +264,7 @@ def _by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) 
             continue
         weights = [n for n in names if any(fnmatchcase(n, glob) for glob in trainer.weights)]
         place = _Place(folder, name, [n for n in weights if is_whole(folder / n)])
-        checkpoints = _of_this_training(trainer, log_path, _in_folder(trainer, place, log))
+        checkpoints = _of_this_training(trainer, log_path, place.checkpoints(trainer, log))
         rivals = _rivals(trainer, log_path, base, name) if checkpoints.files else ""
         if rivals:
             notes.append(
@@ -286,97 +276,134 @@ def _by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) 
         elif ".." not in name:
             unmatched += [str(folder / name) for name in place.weights]
             notes += checkpoints.notes
-    if notes or not unmatched:
-        return Checkpoints({}, tuple(notes))
-    if not any(letter.isdigit() for path in unmatched for letter in Path(path).stem):
-        beside = f"the names of checkpoints beside the log ({some(unmatched)})"
-        return Checkpoints({}, (f"{beside} say no step: none has a path",))
-    note = (
-        f"no name of a checkpoint fits a step of the log for sure ({some(unmatched)}): if they are "
+    if not notes and unmatched:
+        notes = [_unmatched(unmatched)]
+    return Checkpoints({}, tuple(notes))
+
+
+def _unmatched(paths: Sequence[str]) -> str:
+    if not any(letter.isdigit() for path in paths for letter in Path(path).stem):
+        beside = f"the names of checkpoints beside the log ({some(paths)})"
+        return f"{beside} say no step: none has a path"
+    return (
+        f"no name of a checkpoint fits a step of the log for sure ({some(paths)}): if they are "
         "of its steps, say which number they carry, as in --checkpoints 'model-{epoch+1}.pt' if it "
         "is one more than in the log, 'model-{epoch}.pt' if it is the same"
     )
-    return Checkpoints({}, (note,))
 
 
-def _in_folder(trainer: Trainer, place: _Place, log: LoggedSteps) -> Checkpoints:
-    """The checkpoints of one folder: by the trainer's names, or by names of the user's own."""
-    texts = [text for text in trainer.checkpoints if log.index or "{index}" not in text]
-    texts = [text.replace("{index}", log.index) for text in texts]
-    numbered = _read_names(texts, place)
-    matches = log.match(numbered)
-    texts = [text.replace("{step+1}", "{step}") for text in texts if "{step+1}" in text]
-    older = log.match(_read_names(texts, place))
-    if len(older.files) >= _FEWEST_OLDER and not older.unlogged and not older.shared:
-        if not matches.files:
-            return older.one_per_step()
-        paths = [path for paths in older.files.values() for path in paths]
+@dataclass(frozen=True)
+class _Place:
+    """A folder of checkpoints, its name from the folder of the run, and the names in it."""
+
+    folder: Path
+    name: str
+    weights: Sequence[str]
+
+    def checkpoints(self, trainer: Trainer, log: LoggedSteps) -> Checkpoints:
+        """Those of the log's steps: by the trainer's names, or by names of the user's own."""
+        texts = [text for text in trainer.checkpoints if log.index or "{index}" not in text]
+        texts = [text.replace("{index}", log.index) for text in texts]
+        numbered = self._numbered(texts)
+        matches = log.match(numbered)
+        texts = [text.replace("{step+1}", "{step}") for text in texts if "{step+1}" in text]
+        older = log.match(self._numbered(texts))
+        if len(older.files) >= _FEWEST_OLDER and not older.unlogged and not older.shared:
+            if not matches.files:
+                return older.one_per_step()
+            paths = [path for _, paths in sorted(older.files.items()) for path in paths]
+            return self._asked(
+                paths, "it is not clear from where names count",
+                "*step={step+1}*.ckpt", "they count one step more than the log, as Lightning's do",
+                "*step={step}*.ckpt",
+            )  # fmt: skip
+        if numbered or not trainer.named_by_user:
+            return matches.one_per_step()
+        return self._by_family(log)
+
+    def _numbered(self, texts: Sequence[str]) -> list[Numbered]:
+        """Names with the numbers that the first pattern of their form reads in them."""
+        found: dict[str, Numbered] = {}
+        for pattern in map(parse, texts):
+            for name in self.weights:
+                if name not in found and (numbers := pattern.read_name(name)) is not None:
+                    found[name] = Numbered(str(self.folder / name), numbers, pattern.offsets)
+        return [found[name] for name in self.weights if name in found]
+
+    def _by_family(self, log: LoggedSteps) -> Checkpoints:
+        """By names that differ in one number, if all fit the log in one way of counting only."""
+        related = families(self.weights)
+        fits = [one for family in related if (one := self._proven(family, log)) is not None]
+        if len(fits) == 1:
+            return fits[0]
+        if not related:
+            return Checkpoints({})
+        names, template = [*related[0][1]], related[0][0]
+        which = "several kinds of names fit" if fits else "it is not clear from where names count"
+        return self._asked(
+            names, which, template.replace("{}", "{epoch+1}"),
+            "they count epochs from one more than the log", template.replace("{}", "{epoch}"),
+        )  # fmt: skip
+
+    def _asked(
+        self, paths: Sequence[str], why: str, more: str, if_more: str, as_logged: str
+    ) -> Checkpoints:
+        more, as_logged = (
+            os.path.normpath(os.path.join(self.name, name)) for name in (more, as_logged)
+        )
         note = (
-            f"{some(paths)} are not matched with steps, because it is not clear from where names "
-            f"count: give --checkpoints {place.pattern('*step={step+1}*.ckpt')!r} if they count "
-            "one step more than the log, as Lightning's do, "
-            f"{place.pattern('*step={step}*.ckpt')!r} if as the log does"
+            f"{some(paths)} are not matched with steps, because {why}: give --checkpoints "
+            f"{more!r} if {if_more}, {as_logged!r} if as the log does"
         )
         return Checkpoints({}, (note,))
-    if numbered or not trainer.named_by_user:
-        return matches.one_per_step()
-    return _by_family(place, log)
+
+    def _proven(self, family: Family, log: LoggedSteps) -> Checkpoints | None:
+        readings: dict[tuple[tuple[int, str], ...], int] = {}
+        for axis in ("step", "epoch") if log.epochs else ("epoch",):
+            for offset in (0, 1, -1):
+                numbered = [
+                    Numbered(str(self.folder / name), {axis: number - offset}, {axis: offset})
+                    for name, number in family[1].items()
+                ]
+                matches = log.match(numbered)
+                files = tuple((step, paths[0]) for step, paths in sorted(matches.files.items()))
+                if len(files) == len(numbered):
+                    readings.setdefault(files, max(matches.aheads))
+        if len(readings) != 1:
+            return None
+        ((found, ahead),) = readings.items()
+        return Checkpoints(dict(found), ahead=ahead)
 
 
-def _read_names(texts: Sequence[str], place: _Place) -> list[Numbered]:
-    """Names with the numbers that the first pattern of their form reads in them."""
-    checkpoints: dict[str, Numbered] = {}
-    for pattern in map(parse, texts):
-        for name in place.weights:
-            if name not in checkpoints and (numbers := pattern.read_name(name)) is not None:
-                path = str(place.folder / name)
-                checkpoints[name] = Numbered(path, numbers, pattern.offsets)
-    return [checkpoints[name] for name in place.weights if name in checkpoints]
+# Names that are the same but for one number, which ``{}`` marks, and that number of each.
+Family = tuple[str, dict[str, int]]
 
 
-def _by_family(place: _Place, log: LoggedSteps) -> Checkpoints:
-    related = families(place.weights)
-    fitting = [fit for f in related if (fit := proven(f, str(place.folder), log)) is not None]
-    if len(fitting) == 1:
-        files, ahead = fitting[0]
-        return Checkpoints(files, ahead=ahead)
-    if not related:
-        return Checkpoints({})
-    first = related[0]
-    from_one, as_logged = (
-        place.pattern(first.suggestion(number)) for number in ("{epoch+1}", "{epoch}")
-    )
-    which = "several kinds of names fit" if fitting else "it is not clear from where names count"
-    return Checkpoints(
-        {},
-        (
-            f"{some([name for name, _ in first.numbers])} are not matched with steps, because "
-            f"{which}: give --checkpoints {from_one!r} if they count epochs from one more than "
-            f"the log, {as_logged!r} if as the log does",
-        ),
-    )
+def families(names: Iterable[str]) -> list[Family]:
+    """Sort names into families; names without relatives are left out."""
+    by_form: dict[str, list[str]] = defaultdict(list)
+    for name in names:  # marked by what no name can hold
+        by_form[_ANY_NUMBER.sub(lambda number: "/" if number[1] else "\0", name)].append(name)
+    return [family for alike in by_form.values() if (family := _family(alike)) is not None]
 
 
-def proven(family: Family, folder: str, log: LoggedSteps) -> tuple[Mapping[int, str], int] | None:
-    """The checkpoint of each step, if the whole family fits the log in one way of counting only.
-
-    And how much more the names say than the steps that they count.
-    """
-    readings: dict[tuple[tuple[int, str], ...], int] = {}
-    for axis in ("step", "epoch") if log.epochs else ("epoch",):
-        for offset in (0, 1, -1):
-            numbered = [
-                Numbered(os.path.join(folder, name), {axis: number - offset}, {axis: offset})
-                for name, number in family.numbers
-            ]
-            matches = log.match(numbered)
-            files = tuple((step, paths[0]) for step, paths in matches.files.items())
-            if len(files) == len(family.numbers):
-                readings.setdefault(files, matches.ahead)
-    if len(readings) != 1:
+def _family(names: Sequence[str]) -> Family | None:
+    """The family of names of one form, if one whole number varies and may count epochs."""
+    wholes = [[match for match in _ANY_NUMBER.finditer(name) if match[2]] for name in names]
+    columns = zip(*wholes, strict=True)
+    varying = [column for column in columns if len({int(match[0]) for match in column}) > 1]
+    if len(varying) != 1:
         return None
-    ((files, ahead),) = readings.items()
-    return dict(files), ahead
+    numbers, first = [int(match[0]) for match in varying[0]], varying[0][0]
+    if len(set(numbers)) < len(numbers):
+        return None
+    if _BEFORE.search(names[0][: first.start()]) or _AFTER.match(names[0][first.end() :]):
+        return None
+
+    def part(number: re.Match[str]) -> str:
+        return "{}" if number.start() == first.start() else "*" if number[1] else number[0]
+
+    return _ANY_NUMBER.sub(part, names[0]), dict(zip(names, numbers, strict=True))
 
 
 def _of_this_training(trainer: Trainer, log_path: Path, checkpoints: Checkpoints) -> Checkpoints:
@@ -429,9 +456,9 @@ def _another_log(folder: Path, log_path: Path) -> Path | None:
 def _saves(path: Path) -> bool:
     try:
         if path.suffix.lower() == ".json":
-            return json_log.recognises_file(path)
-        is_log = path.suffix.lower() in _TABLES and csv_log.recognises(path)
-        return is_log and bool(csv_log.trainer_of(csv_log.header_of(path)).folders)
+            return json_log.is_log(path)
+        is_log = path.suffix.lower() in _TABLES and csv_log.is_log(path)
+        return is_log and bool(trainer_of(header_of(path)).folders)
     except (InputError, OSError):
         return False
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from checkwise.errors import InputError
+from checkwise.readers import request
 from checkwise.words import shown
 
 MOST_NAMES: Final = 100_000  # in one folder
@@ -125,11 +125,6 @@ def parse(text: str) -> Pattern:
     return Pattern(text, text.startswith("/"), parts, tuple(numbers))
 
 
-def _listed(folder: Path) -> list[str]:
-    with os.scandir(folder) as entries:
-        return [entry.name for entry in islice(entries, MOST_NAMES + 1)]
-
-
 def names_in(folder: Path) -> list[str]:
     """The names in a folder, sorted, without hidden ones; none where there is no folder.
 
@@ -137,7 +132,8 @@ def names_in(folder: Path) -> list[str]:
         InputError: it cannot be listed, or holds too many names.
     """
     try:
-        names = _listed(folder)
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, MOST_NAMES + 1)]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
@@ -159,10 +155,7 @@ def is_whole(path: Path) -> bool:
     """Whether a checkpoint is there: a file, or a folder with more in it than a log."""
     if os.path.isfile(path):
         return True
-    try:
-        names = set(_listed(path))
-    except (OSError, ValueError):  # a name that no file can have
-        return False
+    names = set(request.names_in(path))
     return _INCOMPLETE not in names and names > names & {_NO_WEIGHTS}
 
 
@@ -194,51 +187,3 @@ def matching(pattern: Pattern, base: Path) -> list[Numbered]:
         for path, digits in found
         if (numbers := pattern.read(digits)) is not None and is_whole(path)
     ]
-
-
-# A metric's value such as 0.23, which varies from name to name, or a whole number.
-_ANY_NUMBER: Final = re.compile(r"([0-9]+\.[0-9]+)|([0-9]+)")
-# Beside a number, these say that it counts something else than epochs.
-_COUNTS_OTHERS: Final = "(?:fold|seed|run|part|split|member|ensemble|trial|replica|rank|shard)s?"
-_BEFORE: Final = re.compile(rf"(?<![a-z]){_COUNTS_OTHERS}[-_.= ]*$", re.IGNORECASE)
-_AFTER: Final = re.compile(rf"[-_.= ]*{_COUNTS_OTHERS}(?![a-z])(?![-_.= ]*[0-9])", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Family:
-    """Names that are the same but for one number; ``{}`` in ``template`` marks it."""
-
-    template: str
-    numbers: tuple[tuple[str, int], ...]
-
-    def suggestion(self, number: str) -> str:
-        """A pattern for --checkpoints, with ``{epoch+1}`` or the like for the number."""
-        return self.template.replace("{}", number)
-
-
-def families(names: Iterable[str]) -> list[Family]:
-    """Sort names into families; names without relatives are left out."""
-    by_form: dict[str, list[str]] = defaultdict(list)
-    for name in names:  # marked by what no name can hold
-        by_form[_ANY_NUMBER.sub(lambda number: "/" if number[1] else "\0", name)].append(name)
-    return [family for alike in by_form.values() if (family := _family(alike)) is not None]
-
-
-def _family(names: Sequence[str]) -> Family | None:
-    """The family of names of one form, if one whole number varies and may count epochs."""
-    wholes = [[match for match in _ANY_NUMBER.finditer(name) if match[2]] for name in names]
-    columns = zip(*wholes, strict=True)
-    varying = [column for column in columns if len({int(match[0]) for match in column}) > 1]
-    if len(varying) != 1:
-        return None
-    numbers, first = [int(match[0]) for match in varying[0]], varying[0][0]
-    if len(set(numbers)) < len(numbers):
-        return None
-    if _BEFORE.search(names[0][: first.start()]) or _AFTER.match(names[0][first.end() :]):
-        return None
-
-    def part(number: re.Match[str]) -> str:
-        return "{}" if number.start() == first.start() else "*" if number[1] else number[0]
-
-    template = _ANY_NUMBER.sub(part, names[0])
-    return Family(template, tuple(zip(names, numbers, strict=True)))

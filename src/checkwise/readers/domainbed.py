@@ -11,10 +11,9 @@ import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.readers import paper_log
-from checkwise.readers.json_lines import Line, number, whole
-from checkwise.readers.request import LoadedRun, Request, build
+from checkwise.readers.json_lines import JsonLines, Line, number, whole
+from checkwise.readers.request import LoadedRun, Request, build, first_bytes
 from checkwise.records import RunKey, Trajectory, check_held_out
-from checkwise.store import open_regular
 
 ENV = re.compile(r"env(0|[1-9][0-9]{0,3})")
 
@@ -204,19 +203,16 @@ def is_domainbed_log(line: Line) -> bool:
 
 def is_console(path: Path) -> bool:
     """Whether a file begins like DomainBed's output on the console."""
-    with open_regular(path) as file:
-        start = file.read(CONSOLE_START)
+    start = first_bytes(path, CONSOLE_START)
     return b"test_envs" in start and b"holdout_fraction" in start
 
 
-def read(
-    lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request
-) -> list[LoadedRun]:
+def read(log: JsonLines, path: Path, request: Request) -> list[LoadedRun]:
     """The runs of one log: one, unless its folder was used for several configurations."""
-    runs = domainbed_lines(lines, path, request)
-    notes = (*notes, *_unfinished(path))
+    lines = list(log)
+    notes = (*log.notes, *_unfinished(path))
     loaded = []
-    for key, records in runs.items():
+    for key, records in domainbed_lines(lines, path, request).items():
         # Weights in the folder are those of the run that wrote there last.
         weights = path.parent if records[-1] is lines[-1] else None
         trajectory = _trajectory(key, records, notes, path, weights, request)

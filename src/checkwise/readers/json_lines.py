@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from checkwise.errors import InputError
-from checkwise.readers.request import read_bytes
+from checkwise.readers.request import opened, size_of
 from checkwise.words import shown
 
 
@@ -46,77 +46,88 @@ def parsed(text: str | bytes, where: object) -> Any:
     return json.loads(text, object_pairs_hook=fields)
 
 
-def read_lines(path: Path) -> tuple[list[Line], tuple[str, ...]]:
-    """Every record of a file, and a note when its last line was cut off.
-
-    Any other line that is not JSON is refused.
-    """
-    # Split on newlines only; str.splitlines would also cut at U+2028 inside a string.
-    raw = _decoded(path).split("\n")
-    filled = [index for index, text in enumerate(raw) if text and not text.isspace()]
-    lines: list[Line] = []
-    notes: tuple[str, ...] = ()
-    for index in filled:
-        try:
-            fields = parsed(raw[index], f"{path} line {index + 1}")
-        except InputError:
-            raise
-        # Also an integer of thousands of digits, or brackets nested too deep to follow.
-        except (ValueError, RecursionError):
-            if index == filled[0] and len(filled) > 1 and _is_json("\n".join(raw)):
-                raise InputError(
-                    f"Expected one JSON record per line, but {path} is one JSON value over several "
-                    "lines: write a line for each record, as pandas does with "
-                    "to_json(path, orient='records', lines=True).",
-                    code="format",
-                ) from None
-            if index != filled[-1]:
-                raise InputError(
-                    f"Expected one JSON record per line, but {path} line {index + 1} is not JSON: "
-                    "if a run was cut off there and started again, remove that line.",
-                    code="format",
-                ) from None
-            notes = (f"the last line ({index + 1}) was cut off and is not read",)
-            break
-        if not isinstance(fields, dict):
-            raise InputError(
-                f"Expected one JSON object per line, but {path} line {index + 1} holds "
-                f"{type(fields).__name__} {raw[index]:.40}: give one record per line.",
-                code="format",
-            )
-        lines.append(Line(index + 1, fields))
-    if not lines:
-        raise NoRecordsError(
-            f"Expected one JSON record per line, but {path} holds no complete record: "
-            "wait for the first checkpoint, or check that this is the right file.",
-            code="empty",
-        )
-    return lines, notes
-
-
-def _is_json(text: str) -> bool:
+def parsed_or_none(text: str | bytes, where: object) -> Any:
+    """The value of a JSON text, in which no object may have a key twice; None where it is none."""
     try:
-        json.loads(text)  # only asks whether it is
+        return parsed(text, where)
+    except InputError:
+        raise
+    # Also an integer of thousands of digits, or brackets nested too deep to follow.
     except (ValueError, RecursionError):
-        return False
-    return True
+        return None
 
 
-def _decoded(path: Path) -> str:
-    data = read_bytes(path)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        last_line = data.rstrip(b"\n").rfind(b"\n") + 1
-        if last_line and error.start >= last_line:
-            # A character cut in two: leave a line that cannot parse, to be reported as torn.
-            return data[:last_line].decode("utf-8-sig") + "{"
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"Expected UTF-8 text, but {path} line {line} is something else: "
-            "save the file as UTF-8.",
-            code="format",
-        ) from None
+class JsonLines:
+    """The records of a file as it was when it was opened; every reading begins at the first.
+
+    Attributes:
+        notes: after a reading, that the last line was cut off and left out.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.size = path, size_of(path)
+        self.notes: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Line]:
+        is_first = True
+        texts = self._texts()
+        for number, text in texts:
+            where = f"{self.path} line {number}"
+            try:
+                fields = parsed(text.decode("utf-8-sig" if number == 1 else "utf-8"), where)
+            except InputError:
+                raise
+            # Also an integer of thousands of digits, or brackets nested too deep to follow.
+            except (ValueError, RecursionError) as error:
+                is_last = next(texts, None) is None
+                if not is_last or (number == 1 and isinstance(error, UnicodeDecodeError)):
+                    raise self._no_record(where, error, is_first=is_first) from None
+                self.notes = (f"the last line ({number}) was cut off and is not read",)
+                break
+            if not isinstance(fields, dict):
+                raise InputError(
+                    f"Expected one JSON object per line, but {where} holds {type(fields).__name__} "
+                    f"{text.decode():.40}: give one record per line.",
+                    code="format",
+                )
+            is_first = False
+            yield Line(number, fields)
+        if is_first:
+            raise NoRecordsError(
+                f"Expected one JSON record per line, but {self.path} holds no complete record: "
+                "wait for the first checkpoint, or check that this is the right file.",
+                code="empty",
+            )
+
+    def _texts(self) -> Iterator[tuple[int, bytes]]:
+        """Every line with something in it, and its number."""
+        number, left = 0, self.size
+        with opened(self.path) as file:
+            while text := file.readline(left):
+                number, left = number + 1, left - len(text)
+                if text.strip():
+                    yield number, text.rstrip(b"\r\n")
+
+    def _no_record(self, where: str, error: Exception, *, is_first: bool) -> InputError:
+        if isinstance(error, UnicodeDecodeError):
+            found = "Expected UTF-8 text, but {} is something else: save the file as UTF-8."
+        elif is_first:
+            found = (
+                "Expected one JSON record per line, but {} is none: write a line for each record, "
+                "as pandas does with to_json(path, orient='records', lines=True)."
+            )
+        else:
+            found = (
+                "Expected one JSON record per line, but {} is not JSON: if a run was cut off there "
+                "and started again, remove that line."
+            )
+        return InputError(found.format(where), code="format")
+
+
+def read_lines(path: Path) -> tuple[list[Line], tuple[str, ...]]:
+    """Every record of a file, and a note when its last line was cut off."""
+    lines = JsonLines(path)
+    return list(lines), lines.notes
 
 
 def flattened(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +148,7 @@ def flattened(fields: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def number(line: Line, name: str, path: Path, fields: dict[str, Any] | None = None) -> float:
+def number(line: Line, name: str, path: Path, fields: Mapping[str, Any] | None = None) -> float:
     """A field as a float; an error names the line and the field."""
     value = (line.fields if fields is None else fields).get(name)
     if type(value) is float:
@@ -152,7 +163,7 @@ def number(line: Line, name: str, path: Path, fields: dict[str, Any] | None = No
     )
 
 
-def whole(line: Line, name: str, path: Path, fields: dict[str, Any] | None = None) -> int:
+def whole(line: Line, name: str, path: Path, fields: Mapping[str, Any] | None = None) -> int:
     """A field as a whole number of 0 or more."""
     value = number(line, name, path, fields)
     if not 0 <= value < 2**53 or value != int(value):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +21,9 @@ from checkwise.store import (
 )
 
 
-def recognises(folder: Path) -> bool:
-    """Whether a folder holds a journal."""
-    return folder.is_dir() and bool(live_journals(folder))
+def recognises(path: Path) -> bool:
+    """Whether a file is a journal, or a folder holds one."""
+    return bool(live_journals(path)) if path.is_dir() else is_live_journal(path)
 
 
 def journal_at(path: Path) -> Path | None:
@@ -33,12 +32,23 @@ def journal_at(path: Path) -> Path | None:
     return found[0] if len(found) == 1 else None
 
 
-def own(folder: Path) -> set[str]:
-    """Whatever else is in such a folder belongs to the same run: logs, and checkpoints."""
-    return set(os.listdir(folder))
-
-
 def read(path: Path, request: Request) -> list[LoadedRun]:
+    """The run of a journal, or those of the journals in a folder.
+
+    Whatever else is in such a folder belongs to the same runs: logs, and checkpoints.
+    """
+    if not path.is_dir():
+        return [_read(path, request)]
+    runs = []
+    for file in live_journals(path):
+        try:
+            runs.append(replace(_read(file, request), where=str(path)))
+        except NoRecordsError as error:
+            request.left_out.append(error)
+    return runs
+
+
+def _read(path: Path, request: Request) -> LoadedRun:
     """The run of a journal; only steps whose weights are there, where any are."""
     header, lines = read_live_journal(path)
     settings = settings_of(header, path)
@@ -72,7 +82,7 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
     )
     if history.predictions is not None:
         run = KeptPredictions(history.predictions).added_to(run, records)
-    return [LoadedRun(None, run, str(path), path)]
+    return LoadedRun(None, run, str(path), path)
 
 
 def _read_sets(

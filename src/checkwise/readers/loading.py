@@ -13,8 +13,13 @@ from typing import TypeVar
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.metrics import BANDWIDTH, BINS
 from checkwise.readers import one_training, tables
-from checkwise.readers.folders import domainbed_logs, read_below
-from checkwise.readers.registry import ACCEPTED, file_reader, read_file
+from checkwise.readers.registry import (
+    ACCEPTED,
+    read_below,
+    read_file,
+    reader_of,
+    results_below,
+)
 from checkwise.readers.request import LoadedRun, Progress, Request
 from checkwise.readers.run_folder import check_own
 from checkwise.records import RunKey, Trajectory
@@ -130,16 +135,11 @@ def load(
     Raises:
         InputError: there is nothing readable, or more than one run.
     """
-    settings = {
-        "n": n,
-        "checkpoints": checkpoints,
-        "include_unsaved": include_unsaved,
-        "validation": validation,
-        "bins": bins,
-        "bandwidth": bandwidth,
-        "progress": progress,
-    }
-    request = Request.of(held_out, metrics, sources=sources, columns=columns, **settings)
+    request = Request.of(
+        held_out, metrics, sources=sources, columns=columns, n=n, checkpoints=checkpoints,
+        include_unsaved=include_unsaved, validation=validation, bins=bins, bandwidth=bandwidth,
+        progress=progress,
+    )  # fmt: skip
     runs = _load_all(Path(path), request)
     if len(runs) > 1:
         shown = ", ".join(
@@ -177,18 +177,12 @@ def load_runs(
     Raises:
         InputError: there is nothing readable, or one folder holds a configuration twice.
     """
-    root = Path(path)
-    settings = {
-        "n": n,
-        "checkpoints": checkpoints,
-        "include_unsaved": include_unsaved,
-        "validation": validation,
-        "bins": bins,
-        "bandwidth": bandwidth,
-        "progress": progress,
-    }
-    request = Request.of(held_out, metrics, sources=sources, columns=columns, **settings)
-    return {key: run.trajectory for key, run in find_runs(root, request).items()}
+    request = Request.of(
+        held_out, metrics, sources=sources, columns=columns, n=n, checkpoints=checkpoints,
+        include_unsaved=include_unsaved, validation=validation, bins=bins, bandwidth=bandwidth,
+        progress=progress,
+    )  # fmt: skip
+    return {key: run.trajectory for key, run in find_runs(Path(path), request).items()}
 
 
 def find_runs(root: Path, request: Request) -> dict[RunKey, LoadedRun]:
@@ -202,10 +196,10 @@ def input_files(root: Path) -> list[Path]:
     A folder of saved outputs, and a run of checkwise, have none.
     """
     if root.is_file():
-        return [root] if file_reader(root) is not None else []
+        return [root] if reader_of(root) is not None else []
     if not root.is_dir():
         return []
-    return sorted(domainbed_logs(root))
+    return sorted(results_below(root))
 
 
 def _load_all(path: Path, request: Request) -> list[LoadedRun]:

@@ -144,7 +144,7 @@ class Log:
         path: the file or folder that it was read from.
         trainer: what is known of logs of this kind.
         header: names of the columns that could hold a metric, in the order of the file.
-        points: the filled cells of a column.
+        columns: the filled cells of some columns, by name.
         run: name of the run, where one file or folder holds several; "" otherwise.
         files: checkpoint at a step, where the log itself says it (MLflow's models, Ray).
         axes: what the columns for ``step`` and ``epoch`` are called in the file, as far as it has
@@ -158,9 +158,18 @@ class Log:
     path: Path
     trainer: Trainer
     header: tuple[str, ...]
-    points: Callable[[str], Points]
+    columns: Callable[[Sequence[str]], Mapping[str, Points]]
     run: str = ""
     files: Mapping[int, str] = field(default_factory=dict)
     axes: Mapping[str, str] = field(default_factory=dict)
     said: Callable[[], Columns] = tuple
     notes: tuple[str, ...] = ()
+
+    def points(self, name: str) -> Points:
+        """The filled cells of one column."""
+        return self.columns((name,))[name]
+
+
+def each(points: Callable[[str], Points]) -> Callable[[Sequence[str]], dict[str, Points]]:
+    """What reads several columns, from what reads one."""
+    return lambda names: {name: points(name) for name in names}

@@ -51,8 +51,7 @@ def _read_log(log: Log, request: Request) -> list[LoadedRun]:
     reading = read_header(log, request)
     columns = [column for per_set in reading.columns.values() for column in per_set.values()]
     columns += reading.counts.values()
-    points = {column: log.points(column) for column in columns}
-    runs = evaluations(points, where, closing=log.trainer.closing)
+    runs = evaluations(log.columns([*dict.fromkeys(columns)]), where, closing=log.trainer.closing)
     found = find_checkpoints(
         log.path, log.trainer, runs[-1].steps, runs[-1].epochs,
         pattern=request.checkpoints, told=log.files,

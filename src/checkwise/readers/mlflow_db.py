@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf, nan
@@ -19,7 +18,7 @@ from typing import Any
 
 from checkwise.readers import mlflow_folder, stores
 from checkwise.readers.json_lines import NoRecordsError
-from checkwise.readers.log import MLFLOW, Log, Points
+from checkwise.readers.log import MLFLOW, Log, Points, each
 from checkwise.readers.mlflow_folder import LoggedModel, points_of
 from checkwise.store import is_plain_name
 from checkwise.words import counted, printable
@@ -33,16 +32,12 @@ REQUIRED = {
 # Since MLflow 3; without them no model is tied to a step.
 MODELS = {
     "logged_models": (
-        "model_id",
-        "source_run_id",
-        "experiment_id",
-        "artifact_location",
-        "lifecycle_stage",
+        "model_id", "source_run_id", "experiment_id", "artifact_location", "lifecycle_stage",
         "creation_timestamp_ms",
     ),
     "logged_model_metrics": ("model_id", "run_id", "metric_step"),
     "inputs": ("source_type", "source_id", "destination_type", "destination_id", "step"),
-}
+}  # fmt: skip
 # MLflow has no infinity: it stores the largest number instead.
 INFINITIES = {float_info.max: inf, -float_info.max: -inf}
 
@@ -82,9 +77,14 @@ def open_logs(path: Path) -> list[Log]:
             path=path,
             trainer=MLFLOW,
             header=run.keys,
-            points=partial(_points, path, run),
+            columns=each(partial(_points, path, run)),
             run=names[run.run_id],
-            files=_files(path.parent, run, models.get(run.run_id, ())),
+            files=mlflow_folder.checkpoint_files(
+                mlflow_folder.local_folder(
+                    run.artifact_uri, *_usual(path.parent, run.experiment_id, run.run_id)
+                )
+            )
+            | mlflow_folder.model_files(models.get(run.run_id, ())),
             axes={"step": "step"},
             notes=left_out if run is runs[0] else (),
         )
@@ -143,50 +143,38 @@ def _points(path: Path, run: Run, name: str) -> Points:
 
 def _models(beside: Path, connection: sqlite3.Connection) -> dict[str, list[LoggedModel]]:
     """Models that MLflow 3 logged, by run, in the order in which they were created."""
-    if any(
-        not stores.columns_of(connection, table).issuperset(columns)
-        for table, columns in MODELS.items()
-    ):
+    if stores.lacking(connection, MODELS):
         return {}
     output_steps = {
-        (str(run_id), str(model_id)): step
+        (run_id, model_id): step
         for run_id, model_id, step in stores.rows_of(
             connection,
             "SELECT source_id, destination_id, step FROM inputs WHERE source_type = 'RUN_OUTPUT' "
             "AND destination_type = 'MODEL_OUTPUT' AND typeof(step) = 'integer'",
         )
     }
-    metric_steps: dict[tuple[str, str], set[int]] = defaultdict(set)
+    metric_steps: dict[tuple[Any, Any], set[int]] = defaultdict(set)
     for run_id, model_id, step in stores.rows_of(
         connection,
         "SELECT DISTINCT run_id, model_id, metric_step FROM logged_model_metrics "
         "WHERE typeof(metric_step) = 'integer'",
     ):
-        metric_steps[str(run_id), str(model_id)].add(step)
+        metric_steps[run_id, model_id].add(step)
     models: dict[str, list[LoggedModel]] = defaultdict(list)
     for run_id, model_id, experiment_id, location in stores.rows_of(
         connection,
         "SELECT source_run_id, model_id, experiment_id, artifact_location FROM logged_models "
         "WHERE lifecycle_stage IS NOT 'deleted' ORDER BY creation_timestamp_ms, rowid",
     ):
-        place = (str(run_id), str(model_id))
+        usual = _usual(beside, str(experiment_id), "models", str(model_id))
         models[str(run_id)].append(
             LoggedModel(
-                folder=mlflow_folder.local_folder(
-                    location, *_usual(beside, str(experiment_id), "models", str(model_id))
-                ),
-                output_step=output_steps.get(place),
-                metric_steps=frozenset(metric_steps[place]),
+                folder=mlflow_folder.local_folder(location, *usual),
+                output_step=output_steps.get((run_id, model_id)),
+                metric_steps=frozenset(metric_steps[run_id, model_id]),
             )
         )
     return models
-
-
-def _files(beside: Path, run: Run, models: Sequence[LoggedModel]) -> dict[int, str]:
-    artifacts = mlflow_folder.local_folder(
-        run.artifact_uri, *_usual(beside, run.experiment_id, run.run_id)
-    )
-    return mlflow_folder.checkpoint_files(artifacts) | mlflow_folder.model_files(models)
 
 
 def _usual(beside: Path, *names: str) -> list[Path]:

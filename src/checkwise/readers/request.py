@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from checkwise.errors import InputError
 from checkwise.metrics import BANDWIDTH, BINS, check_bins, is_metric
@@ -135,21 +138,65 @@ def build(make: Callable[..., Trajectory], where: str, *args: Any, **facts: Any)
         raise InputError(message, code=error.code) from None
 
 
-def read_bytes(path: Path) -> bytes:
-    """The whole file, or an error in one line."""
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A regular file to read from, or an error in one line."""
     try:
         with open_regular(path) as file:
-            content = file.read(LARGEST_FILE + 1)
+            yield file
     except OSError as error:
-        raise InputError(
-            f"Expected a readable file, but {path} cannot be read ({error.strerror}): check its "
-            "permissions.",
-            code="system",
-        ) from None
-    if len(content) > LARGEST_FILE:
+        raise _unreadable("file", path, error) from None
+
+
+def entries(folder: Path) -> list[Path]:
+    """What a folder holds, in the order of names, or an error in one line."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise _unreadable("folder", folder, error) from None
+
+
+def names_in(folder: Path, most: int = 100_000) -> list[str]:
+    """The names in a folder, sorted, at most so many; none where it cannot be listed."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted(entry.name for entry in islice(found, most))
+    except (OSError, ValueError):  # a name that no folder can have
+        return []
+
+
+def _unreadable(what: str, path: Path, error: OSError) -> InputError:
+    return InputError(
+        f"Expected a readable {what}, but {path} cannot be read ({error.strerror}): check its "
+        "permissions.",
+        code="system",
+    )
+
+
+def size_of(path: Path) -> int:
+    """The bytes of a table or log, which may not be too many."""
+    with opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+    if size > LARGEST_FILE:
         raise InputError(
             f"Expected a table or log of at most {LARGEST_FILE >> 20} MiB, but {path} is larger: "
             "leave out what is not source validation, or split it by run.",
             code="unsupported",
         )
-    return content
+    return size
+
+
+def read_bytes(path: Path) -> bytes:
+    """The whole file, or an error in one line."""
+    size = size_of(path)
+    with opened(path) as file:
+        return file.read(size)
+
+
+def first_bytes(path: Path, number: int) -> bytes:
+    """How a file begins; nothing where it is no regular file, or cannot be read."""
+    try:
+        with open_regular(path) as file:
+            return file.read(number)
+    except (OSError, ValueError):
+        return b""

@@ -1,8 +1,10 @@
-"""A log of rows, as CSV and JSON hold it: where its steps are, and how its columns are read."""
+"""Files of rows, as CSV and JSON hold them: whose they are, and where their steps are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,55 @@ import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.metrics import is_number
-from checkwise.readers.columns import EPOCH_COLUMNS, STEP_COLUMNS, tokens
+from checkwise.readers import log
+from checkwise.readers.columns import EPOCH_COLUMNS, STEP_COLUMNS, Side, side, tokens
 from checkwise.readers.log import Log, Points, Trainer
 from checkwise.readers.request import Request
-from checkwise.records import EMPTY, Columns, check_sorting
+from checkwise.readers.tables import RUN_COLUMNS
+from checkwise.records import EMPTY, FACTS, REQUIRED, Columns, check_sorting, is_validation_of
 
-# Gives the cells under some names, at least of the rows in which the first of them is filled.
+# The cells under some names, row by row; every call begins at the first row.
 Rows = Callable[[Sequence[str]], Iterator[Sequence[Any]]]
 AT_ONCE = 1000  # rows that are turned into columns together
+
+
+def trainer_of(header: Sequence[str]) -> Trainer:
+    """Whose log it is, by the columns that only this trainer writes."""
+    names = set(header)
+    if {"epoch", "train_loss", "eval_loss", "eval_top1"} <= names:
+        return log.TIMM
+    measured = tuple(name for name in header if name.startswith("metrics/"))
+    if "epoch" in names and measured:
+        return replace(log.ULTRALYTICS, validation=measured)
+    if {"epoch", "train_loss", "valid_loss", "time"} <= names:
+        # All further columns are metrics on validation, unless their names say otherwise.
+        others = [name for name in header if name not in ("epoch", "train_loss", "time")]
+        of_validation = (Side.VALIDATION, Side.UNKNOWN)
+        measured = tuple(name for name in others if side(name, log.OTHER) in of_validation)
+        return replace(log.FASTAI, validation=measured)
+    if "_step" in names and names & {"_runtime", "_timestamp"}:
+        return log.WANDB
+    if {"training_iteration", "trial_id"} <= names:
+        return log.RAY
+    if "epoch" in names and any(f"val_{name}" in names for name in names):
+        return log.KERAS
+    return log.LIGHTNING if {"epoch", "step"} <= names else log.OTHER
+
+
+def is_tidy(header: Sequence[str], request: Request) -> bool:
+    """Whether columns are those of a table with a row per step and domain, under checkwise's names.
+
+    Everything else is a trainer's log, whose columns are found by rules.
+    """
+    names = {*header, *request.columns}
+    if names & ({*FACTS, *RUN_COLUMNS} - {"step"}):
+        return True
+    if not names.issuperset(REQUIRED) or "accuracy" in request.columns:
+        return False
+    if trainer_of(header).validation:
+        return False
+    others = (column for column in header if column != "accuracy")
+    return not any(is_validation_of(column, "accuracy") for column in others)
 
 
 def log_of_rows(
@@ -39,30 +82,38 @@ def log_of_rows(
     check_sorting(header, {}, str(path), told=False)
     others = [name for name in (*header, *beside) if name not in axes.values()]
 
-    def points(column: str) -> Points:
-        names = [column, axes.get("step", ""), axes.get("epoch", "")]
-        present = [name for name in names if name]
-        steps: list[float] = []
-        epochs: list[float] = []
-        cells: list[Any] = []
-        for row in rows(present):
-            if is_empty(row[0]):
-                continue
-            beside = iter(row[1:])
-            steps.append(_place(next(beside)) if names[1] else np.nan)
-            epochs.append(_place(next(beside)) if names[2] else np.nan)
-            cells.append(row[0])
-        return Points(np.array(steps, np.float64), np.array(epochs, np.float64), cells)
+    def columns(names: Sequence[str]) -> dict[str, Points]:
+        return points_of(axes, names, rows([*axes.values(), *names]))
 
     def said() -> Columns:
-        for axis in axes.values():
-            left = rows([axis, *others])
-            while some := list(islice(left, AT_ONCE)):
-                filled = [row[1:] for row in some if not is_empty(row[0])]
-                if filled:
-                    yield from zip(others, zip(*filled, strict=True), strict=True)
+        left = rows([*axes.values(), *others])
+        while some := list(islice(left, AT_ONCE)):
+            filled = [row[len(axes) :] for row in some if not all(map(is_empty, row[: len(axes)]))]
+            if filled:
+                yield from zip(others, zip(*filled, strict=True), strict=True)
 
-    return Log(path, trainer, tuple(header), points, axes=axes, said=said, notes=tuple(notes))
+    return Log(path, trainer, tuple(header), columns, axes=axes, said=said, notes=tuple(notes))
+
+
+def points_of(
+    axes: Mapping[str, str], names: Sequence[str], rows: Iterator[Sequence[Any]]
+) -> dict[str, Points]:
+    """The filled cells under some names, from rows that begin with the cells of ``axes``."""
+    places = {axis: place for place, axis in enumerate(axes)}
+    steps, epochs = ([array("d") for _ in names] for _ in range(2))
+    cells: list[list[Any]] = [[] for _ in names]
+    for row in rows:
+        step = _place(row[places["step"]]) if "step" in places else np.nan
+        epoch = _place(row[places["epoch"]]) if "epoch" in places else np.nan
+        for column, cell in enumerate(row[len(axes) :]):
+            if not is_empty(cell):
+                steps[column].append(step)
+                epochs[column].append(epoch)
+                cells[column].append(cell)
+    return {
+        name: Points(np.array(steps[k]), np.array(epochs[k]), cells[k])
+        for k, name in enumerate(names)
+    }
 
 
 def axes_of(header: Sequence[str], request: Request, path: Path) -> dict[str, str]:
@@ -72,22 +123,22 @@ def axes_of(header: Sequence[str], request: Request, path: Path) -> dict[str, st
         InputError: there is none, or a column that the caller names is not there.
     """
     axes: dict[str, str] = {}
+    has = ", ".join(header[:12])[:200] or "nothing"
+    by_words = {" ".join(tokens(column)): column for column in reversed(header)}
     for axis, spellings in (("step", STEP_COLUMNS), ("epoch", EPOCH_COLUMNS)):
         named = request.columns.get(axis)
         if named is not None and named not in header:
             raise InputError(
-                f"Expected a column {named!r} for {axis}, but {path} has "
-                f"{', '.join(header[:12])[:200]}: check the name.",
+                f"Expected a column {named!r} for {axis}, but {path} has {has}: check the name.",
                 code="missing",
             )
-        by_words = {" ".join(tokens(column)): column for column in reversed(header)}
         column = named or next((by_words[s] for s in spellings if s in by_words), None)
         if column is not None:
             axes[axis] = column
     if not axes:
         raise InputError(
-            f"Expected a column with steps or epochs, but {path} has "
-            f"{', '.join(header[:12])[:200] or 'nothing'}: name it with --column step=COLUMN.",
+            f"Expected a column with steps or epochs, but {path} has {has}: name it with "
+            "--column step=COLUMN.",
             code="missing",
         )
     return axes

@@ -1,4 +1,4 @@
-"""Records of named fields, as Trackio and Ray write them, as columns of a log."""
+"""Trackers' stores: databases of SQLite, opened to read, and records of named fields."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.readers.log import Points
-from checkwise.readers.request import LARGEST_FILE
+from checkwise.readers.request import LARGEST_FILE, first_bytes
 from checkwise.records import Columns
-from checkwise.store import open_regular
 from checkwise.words import listed, printable
 
 # How JSON that knows no such numbers spells them.
@@ -38,22 +37,25 @@ class Record:
 
 def numeric(records: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Names that hold a number in at least one record, in the order in which they come up."""
-    names: dict[str, None] = {}
-    for record in records:
-        for name, value in record.items():
-            if name not in names and _is_number(value):
-                names[name] = None
+    names = {name: None for r in records for name, value in r.items() if _is_number(value)}
     return tuple(names)
 
 
-def points(records: Sequence[Record], name: str) -> Points:
-    """The filled cells of one name."""
-    filled = [record for record in records if record.fields.get(name) is not None]
-    return Points(
-        steps=np.array([record.step for record in filled], dtype=np.float64),
-        epochs=np.array([record.epoch for record in filled], dtype=np.float64),
-        cells=[record.fields[name] for record in filled],
-    )
+def columns(records: Sequence[Record], names: Sequence[str]) -> dict[str, Points]:
+    """The filled cells of some names."""
+    found: dict[str, list[Record]] = {name: [] for name in names}
+    for record in records:
+        for name in names:
+            if record.fields.get(name) is not None:
+                found[name].append(record)
+    return {
+        name: Points(
+            steps=np.array([record.step for record in filled], dtype=np.float64),
+            epochs=np.array([record.epoch for record in filled], dtype=np.float64),
+            cells=[record.fields[name] for record in filled],
+        )
+        for name, filled in found.items()
+    }
 
 
 def said(records: Sequence[Record]) -> Columns:
@@ -120,19 +122,25 @@ State = tuple[tuple[int, int] | None, ...]
 
 def is_database(path: Path) -> bool:
     """Whether a file begins as databases of SQLite do."""
-    with open_regular(path) as file:
-        return file.read(len(MAGIC)) == MAGIC
+    return first_bytes(path, len(MAGIC)) == MAGIC
 
 
 def has_tables(path: Path, tables: Mapping[str, Sequence[str]]) -> bool:
     """Whether a file is an sqlite database with tables of these columns; never raises."""
     try:
-        with open_regular(path) as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                return False
-        return not read(path, lambda connection: _lacking(connection, tables))
+        return is_database(path) and not read(path, lambda database: lacking(database, tables))
     except (OSError, ValueError):  # also an InputError
         return False
+
+
+def check_columns(path: Path, required: Mapping[str, Sequence[str]], advice: str) -> None:
+    """Refuse a database whose tables lack some of these columns, with what to do about it."""
+    absent = read(path, lambda connection: lacking(connection, required))
+    if absent:
+        raise InputError(
+            f"Expected the columns {listed(absent)}, but the database {path} lacks them: {advice}.",
+            code="missing",
+        )
 
 
 def read(path: Path, query: Callable[[sqlite3.Connection], Result]) -> Result:
@@ -145,14 +153,22 @@ def read(path: Path, query: Callable[[sqlite3.Connection], Result]) -> Result:
         before = _state(path)
         if not _in_transaction(path):
             try:
-                answer, failure = _query(path, query), None
+                answer = _query(path, query)
+            except InputError:
+                if _state(path) == before:
+                    raise
             # Also a ValueError, where the message of sqlite's own error is not UTF-8.
             except (sqlite3.Error, OSError, OverflowError, ValueError) as error:
-                answer, failure = None, error
-            if _state(path) == before:
-                if failure is not None:
-                    raise _unreadable(path, failure) from None
-                return cast(Result, answer)
+                if _state(path) == before:
+                    reason = printable(str(error).partition("\n")[0][:80])
+                    raise InputError(
+                        f"Expected an sqlite database, but {path} cannot be read as one ({reason})"
+                        ": copy it again from where it was written, or restore it from a backup.",
+                        code="format",
+                    ) from None
+            else:
+                if _state(path) == before:
+                    return answer
         time.sleep(PAUSE)
     if _in_transaction(path):
         raise InputError(
@@ -166,23 +182,6 @@ def read(path: Path, query: Callable[[sqlite3.Connection], Result]) -> Result:
         "command again when less is written, or copy the database and name the copy.",
         code="busy",
     )
-
-
-def check_columns(path: Path, required: Mapping[str, Sequence[str]], advice: str) -> None:
-    """Refuse a database whose tables lack columns.
-
-    Args:
-        path: the database.
-        required: names of the columns needed in each table.
-        advice: what to do about it.
-    """
-    lacking = read(path, lambda connection: _lacking(connection, required))
-    if lacking:
-        raise InputError(
-            f"Expected the columns {listed(lacking)}, but the database {path} lacks them: "
-            f"{advice}.",
-            code="missing",
-        )
 
 
 def columns_of(connection: sqlite3.Connection, table: str) -> set[str]:
@@ -244,7 +243,8 @@ def _on(path: Path, options: str, query: Callable[[sqlite3.Connection], Result])
         return query(connection)
 
 
-def _lacking(connection: sqlite3.Connection, tables: Mapping[str, Sequence[str]]) -> list[str]:
+def lacking(connection: sqlite3.Connection, tables: Mapping[str, Sequence[str]]) -> list[str]:
+    """The columns that a database lacks, as ``table.column``."""
     return [
         f"{table}.{column}"
         for table, columns in tables.items()
@@ -253,11 +253,7 @@ def _lacking(connection: sqlite3.Connection, tables: Mapping[str, Sequence[str]]
 
 
 def _in_transaction(path: Path) -> bool:
-    try:
-        with open_regular(_beside(path, "-journal")) as file:
-            return file.read(len(JOURNAL_MAGIC)) == JOURNAL_MAGIC
-    except OSError:
-        return False
+    return first_bytes(_beside(path, "-journal"), len(JOURNAL_MAGIC)) == JOURNAL_MAGIC
 
 
 def _state(path: Path) -> State:
@@ -276,14 +272,3 @@ def _beside(path: Path, ending: str) -> Path:
     """The database or a file beside it; sqlite looks for those where a link leads."""
     real = path.resolve()
     return real.with_name(real.name + ending)
-
-
-def _unreadable(path: Path, error: Exception) -> InputError:
-    if isinstance(error, InputError):
-        return error
-    reason = printable(str(error).partition("\n")[0][:80])
-    return InputError(
-        f"Expected an sqlite database, but {path} cannot be read as one ({reason}): copy it again "
-        "from where it was written, or restore it from a backup.",
-        code="format",
-    )

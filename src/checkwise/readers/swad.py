@@ -12,7 +12,7 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.readers import domainbed
 from checkwise.readers.domainbed import assemble
-from checkwise.readers.json_lines import Line, number, whole
+from checkwise.readers.json_lines import JsonLines, Line, number, whole
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records import RunKey, Trajectory
 
@@ -28,22 +28,16 @@ def is_swad_log(line: Line) -> bool:
     )
 
 
-def read(
-    lines: Sequence[Line], notes: Iterable[str], path: Path, request: Request
-) -> list[LoadedRun]:
+def read(log: JsonLines, path: Path, request: Request) -> list[LoadedRun]:
     """The runs of one log, each with its own held-out domains."""
-    return [
-        LoadedRun(
-            key,
-            # Only the last line of the file can be cut off, so only its run gets the note.
-            _trajectory(
-                key, records, tuple(notes) if records[-1] is lines[-1] else (), path, request
-            ),
-            f"{path} line {records[0].number}",
-            path,
-        )
-        for key, records in swad_lines(lines, path, request).items()
-    ]
+    lines = list(log)
+    loaded = []
+    for key, records in swad_lines(lines, path, request).items():
+        # Only the last line of the file can be cut off, so only its run gets the note.
+        notes = log.notes if records[-1] is lines[-1] else ()
+        trajectory = _trajectory(key, records, notes, path, request)
+        loaded.append(LoadedRun(key, trajectory, f"{path} line {records[0].number}", path))
+    return loaded
 
 
 def swad_lines(lines: Sequence[Line], path: Path, request: Request) -> dict[RunKey, list[Line]]:

@@ -14,9 +14,9 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.readers import stores
-from checkwise.readers.json_lines import NoRecordsError, flattened, parsed
+from checkwise.readers.json_lines import NoRecordsError, flattened, parsed_or_none
 from checkwise.readers.log import TRACKIO, Log
-from checkwise.readers.request import LARGEST_FILE
+from checkwise.readers.request import size_of
 from checkwise.readers.stores import Record
 from checkwise.words import shown
 
@@ -38,12 +38,7 @@ def open_logs(path: Path) -> list[Log]:
     stores.check_columns(
         path, REQUIRED, "open the project once with a newer Trackio, which brings it up to date"
     )
-    if path.stat().st_size > LARGEST_FILE:
-        raise InputError(
-            f"Expected a database of at most {LARGEST_FILE >> 20} MiB, but {path} is larger: "
-            "delete the runs that are not needed.",
-            code="unsupported",
-        )
+    size_of(path)
     rows = stores.read(path, _rows)
     by_run: dict[str, list[tuple[Any, ...]]] = {}
     for row in rows:
@@ -85,7 +80,7 @@ def _log(path: Path, name: str, rows: Sequence[tuple[Any, ...]]) -> Log:
         path=path,
         trainer=TRACKIO,
         header=tuple(name for name in columns if name not in (*STEPS_OF_TRAINERS, *EPOCHS)),
-        points=partial(stores.points, log),
+        columns=partial(stores.columns, log),
         said=partial(stores.said, log),
         run=name,
         axes=axes,
@@ -93,13 +88,9 @@ def _log(path: Path, name: str, rows: Sequence[tuple[Any, ...]]) -> Log:
 
 
 def _fields(cell: object, number: object, path: Path) -> dict[str, Any]:
-    try:
-        # Trackio writes UTF-8 bytes into a column of text.
-        fields = parsed(cell, f"{path} row {number}") if isinstance(cell, str | bytes) else None
-    except InputError:
-        raise
-    except (ValueError, RecursionError):
-        fields = None
+    # Trackio writes UTF-8 bytes into a column of text.
+    where = f"{path} row {number}"
+    fields = parsed_or_none(cell, where) if isinstance(cell, str | bytes) else None
     if not isinstance(fields, dict):
         raise InputError(
             f"Expected a JSON object in metrics.metrics, but got {shown(cell)} in {path} row "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkwise.readers import ray_tune as ray_results
+from checkwise.readers import ray as ray_results
 from checkwise.readers.log import RAY
 from tests.readers.logs.tracker_stores import MATERIAL, cells, own_reading
 from tests.refusals import refused

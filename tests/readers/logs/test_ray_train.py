@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from checkwise.readers import ray_train
-from checkwise.readers import ray_tune as ray_results
+from checkwise.readers import ray
 from checkwise.readers.log import RAY
 from tests.readers.logs.tracker_stores import MATERIAL, cells, own_reading
 from tests.refusals import refused
@@ -27,19 +26,18 @@ def _write(folder: Path, **changes: Any) -> Path:
 
 def test_a_snapshot_is_recognised_by_its_contents(tmp_path: Path) -> None:
     path = _write(tmp_path)
-    assert ray_train.recognises(path)
-    assert ray_train.recognises(tmp_path)
-    assert not ray_results.recognises(path)
+    assert ray.recognises(path)
+    assert ray.recognises(tmp_path)
     renamed = path.rename(tmp_path / "any.name")
-    assert ray_train.recognises(renamed)
-    assert not ray_train.recognises(tmp_path)
+    assert ray.recognises(renamed)
+    assert not ray.recognises(tmp_path)
     for text in ("{", "[]", '{"checkpoint_results": 1}', "[" * 100_000, '["checkpoint_results"]'):
         path.write_text(text)
-        assert not ray_train.recognises(path)
+        assert not ray.recognises(path)
 
 
 def test_metrics_are_those_that_ray_reads(tmp_path: Path) -> None:
-    (log,) = ray_train.open_logs(_write(tmp_path))
+    (log,) = ray.open_logs(_write(tmp_path))
     assert (log.trainer, log.header) == (RAY, ("val/acc", "val/loss"))
     assert log.axes == {"step": "checkpoint_report_indices", "epoch": "epoch"}
     by_time = [METRICS[name] for name in sorted(METRICS)]
@@ -53,12 +51,12 @@ def test_checkpoints_that_are_there_are_named(tmp_path: Path) -> None:
     first, _, _, last = sorted(METRICS)
     for name in (first, last):
         (tmp_path / name).mkdir()
-    (log,) = ray_train.open_logs(_write(tmp_path))
+    (log,) = ray.open_logs(_write(tmp_path))
     assert log.files == {0: str(tmp_path / first), 4: str(tmp_path / last)}
 
 
 def test_without_indices_the_names_hold_the_order(tmp_path: Path) -> None:
-    (log,) = ray_train.open_logs(_write(tmp_path, checkpoint_report_indices=None))
+    (log,) = ray.open_logs(_write(tmp_path, checkpoint_report_indices=None))
     expected = [(k, METRICS[name]["val"]["acc"]) for k, name in enumerate(sorted(METRICS))]
     assert cells(log, "val/acc") == expected
 
@@ -66,7 +64,7 @@ def test_without_indices_the_names_hold_the_order(tmp_path: Path) -> None:
 def test_names_that_are_paths_lead_nowhere(tmp_path: Path) -> None:
     results = [{"checkpoint_dir_name": "..", "metrics": {"val_acc": 1}}]
     path = _write(tmp_path, checkpoint_results=results, checkpoint_report_indices=[0])
-    (log,) = ray_train.open_logs(path)
+    (log,) = ray.open_logs(path)
     assert (log.header, log.files) == (("val_acc",), {})
 
 
@@ -76,12 +74,12 @@ def test_names_that_are_paths_lead_nowhere(tmp_path: Path) -> None:
 def test_a_result_without_metrics_is_refused(tmp_path: Path, result: Any) -> None:
     path = _write(tmp_path, checkpoint_results=[result])
     with refused("format: checkpoint_dir_name"):
-        ray_train.open_logs(path)
+        ray.open_logs(path)
 
 
 def test_a_training_without_checkpoints_says_so(tmp_path: Path) -> None:
     with refused("empty"):
-        ray_train.open_logs(_write(tmp_path, checkpoint_results=[]))
+        ray.open_logs(_write(tmp_path, checkpoint_results=[]))
     (tmp_path / "checkpoint_manager_snapshot.json").write_text("{")
     with refused("format"):
-        ray_train.open_logs(tmp_path)
+        ray.open_logs(tmp_path)

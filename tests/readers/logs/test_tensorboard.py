@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkwise.errors import InputError
-from checkwise.readers import event_records as crc32c
-from checkwise.readers import event_records as tfrecord
-from checkwise.readers import event_scalars
+from checkwise.readers import event_files
 from checkwise.readers.log import Log
 from checkwise.readers.tensorboard import open_logs, recognises
 from tests.readers.logs import event_bytes
@@ -50,13 +48,13 @@ def steps(log: Log, name: str) -> list[float]:
 
 @given(st.binary(max_size=100))
 def test_checksums_are_those_of_the_definition(message: bytes) -> None:
-    assert struct.pack("<I", crc32c.masked(message)) == event_bytes.masked(message)
+    assert struct.pack("<I", event_files.masked(message)) == event_bytes.masked(message)
 
 
 @pytest.mark.parametrize("length", [2047, 2048, 2049, 2051, 2052, 4096, 4101])
 def test_checksums_of_long_messages_are_folded(length: int) -> None:
     message = bytes(i * 37 % 251 for i in range(length))
-    assert struct.pack("<I", crc32c.masked(message)) == event_bytes.masked(message)
+    assert struct.pack("<I", event_files.masked(message)) == event_bytes.masked(message)
 
 
 def test_the_checksum_has_its_published_value() -> None:
@@ -219,8 +217,7 @@ def test_a_tag_that_is_no_text_stays_readable(tmp_path: Path) -> None:
 def test_files_larger_than_a_block_are_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tfrecord, "BLOCK", 64)
-    monkeypatch.setattr(tfrecord, "LARGEST_RECORD", 500)
+    monkeypatch.setattr(event_files, "LARGEST_RECORD", 500)
     between = [event(2, 0, span(4, b"g" * size)) for size in (100, 400, 1000)]
     rows = [scalar(s, f"tag{s % 3}", s / 8) for s in range(300)]
     log = opened(write(tmp_path, version(), *rows[:150], *between, *rows[150:]))
@@ -362,6 +359,6 @@ def test_any_record_with_the_right_checksum_is_read_or_refused(
 def test_too_many_scalars_or_tags_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, what: str
 ) -> None:
-    monkeypatch.setattr(event_scalars, limit, 2)
+    monkeypatch.setattr(event_files, limit, 2)
     with pytest.raises(InputError, match=f"at most 2 {what}"):
         open_logs(write(tmp_path, version(), *(scalar(1, tag, 0.5) for tag in "abc")))

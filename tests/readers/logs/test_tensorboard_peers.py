@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkwise.readers.event_scalars import read_event_file
+from checkwise.readers.event_files import read_event_file
 from checkwise.readers.tensorboard import open_logs, recognises
 from tests.requirements import SHARED, package, requires
 
