@@ -1,4 +1,4 @@
-"""Which domains ``env{i}`` of a DomainBed-style log are sources; values of others stay unread."""
+"""DomainBed's logs: which domains ``env{i}`` are sources; values of others stay unread."""
 
 from __future__ import annotations
 
@@ -15,16 +15,109 @@ from checkwise.readers.json_lines import JsonLines, Line, number, whole
 from checkwise.readers.request import LoadedRun, Request, build, first_bytes
 from checkwise.records import RunKey, Trajectory, check_held_out
 
+LOG = "results.jsonl"
+CONSOLE_START = 1 << 16  # bytes
 ENV = re.compile(r"env(0|[1-9][0-9]{0,3})")
+SUFFIX = "_out_acc"
+# Arguments that change what is measured; a re-run may differ in the others (device, folders).
+SETTINGS = ("seed", "holdout_fraction", "uda_holdout_fraction", "task")
 
 
-def indices(test_envs: Any) -> tuple[int, ...] | None:
-    """``test_envs`` as logged, or None where it is not a list of whole numbers."""
-    if not isinstance(test_envs, list):
-        return None
-    if any(type(index) is not int or index < 0 for index in test_envs):
-        return None
-    return tuple(sorted(set(test_envs)))
+def is_domainbed_log(line: Line) -> bool:
+    """Whether a log's first record is one of DomainBed's."""
+    return paper_log.FIELD in line.fields or bool(domains_with([line], SUFFIX))
+
+
+def is_console(path: Path) -> bool:
+    """Whether a file begins like DomainBed's output on the console."""
+    start = first_bytes(path, CONSOLE_START)
+    return b"test_envs" in start and b"holdout_fraction" in start
+
+
+def read(log: JsonLines, path: Path, request: Request) -> list[LoadedRun]:
+    """The runs of one log: one, unless its folder was used for several configurations."""
+    lines = list(log)
+    is_unfinished = path.name == LOG and not (path.parent / "done").exists()
+    unfinished = "there is no `done` file: the run may not have finished"
+    notes = (*log.notes, *[unfinished] * is_unfinished)
+    loaded = []
+    for key, records in domainbed_lines(lines, path, request).items():
+        # Weights in the folder are those of the run that wrote there last.
+        weights = path.parent if records[-1] is lines[-1] else None
+        trajectory = _trajectory(key, records, notes, path, weights, request)
+        loaded.append(LoadedRun(key, trajectory, f"{path} line {records[0].number}", path))
+    return loaded
+
+
+def domainbed_lines(
+    lines: Sequence[Line], path: Path, request: Request
+) -> dict[RunKey, list[Line]]:
+    """The records of every run of a log, by their arguments."""
+    runs: dict[RunKey, list[Line]] = {}
+    known = logged(lines) | paper_log.logged(lines)
+    args, key = None, None
+    for line in lines:
+        if key is None or arguments(line, path) != args:
+            args = arguments(line, path)
+            targets = targets_of(indices(args.get("test_envs")), request, line, path, known)
+            key = run_key(args, targets, seed="hparams_seed", path=path)
+        runs.setdefault(key, []).append(line)
+    return runs
+
+
+def _trajectory(
+    key: RunKey,
+    lines: Sequence[Line],
+    notes: Iterable[str],
+    path: Path,
+    weights: Path | None,
+    request: Request,
+) -> Trajectory:
+    lines, repeats = latest(lines, path)
+    targets = {int(name.removeprefix("env")) for name in key.held_out}
+    accuracy = accuracies(lines, SUFFIX, targets, path)
+    extended = paper_log.read(lines, targets, request.metrics, path)
+    values = {"accuracy": accuracy}
+    names = {index: f"env{index}" for index in accuracy}
+    counts: Mapping[int, int] | None = None
+    remarks = [*notes, *repeats]
+    if extended is None:
+        remarks.append("this log has accuracies only")
+    elif accuracy and set(extended.names) != set(accuracy):
+        logged_for = ", ".join(extended.names.values())
+        remarks += [
+            *extended.notes,
+            f"calibration was logged for {logged_for} only and is not read",
+        ]
+    else:
+        remarks += extended.notes
+        values |= extended.values
+        names, counts = extended.names, extended.counts
+    strangers = paper_log.target_names(lines, targets)
+    kept = sources_left(request, names, targets, strangers, path)
+    return assemble(
+        lines,
+        {m: {i: columns[i] for i in sorted(columns) if i in kept} for m, columns in values.items()},
+        path,
+        domains=list(kept.values()),
+        counts=None if counts is None else [counts[index] for index in sorted(kept)],
+        paths=None if weights is None else _weights(weights, [_step(line) for line in lines]),
+        key=key,
+        notes=remarks,
+    )
+
+
+def domains_with(lines: Sequence[Line], suffix: str) -> set[int]:
+    """The domains that have a field like ``env0_out_acc``."""
+    names = set().union(*(line.fields for line in lines))
+    matches = (ENV.fullmatch(n.removesuffix(suffix)) for n in names if n.endswith(suffix))
+    return {int(match[1]) for match in matches if match}
+
+
+def logged(lines: Sequence[Line]) -> set[int]:
+    """The domains that a log has fields for, by the names of the fields."""
+    names = set().union(*(line.fields for line in lines))
+    return {int(match[1]) for name in names if (match := ENV.match(name))}
 
 
 def arguments(line: Line, path: Path) -> dict[str, Any]:
@@ -39,33 +132,34 @@ def arguments(line: Line, path: Path) -> dict[str, Any]:
     return args
 
 
-def logged(lines: Sequence[Line]) -> set[int]:
-    """The domains that a log has fields for, by the names of the fields."""
-    names = set().union(*(line.fields for line in lines))
-    return {int(match[1]) for name in names if (match := ENV.match(name))}
+def indices(test_envs: Any) -> list[int] | None:
+    """``test_envs`` as logged, or None where it is not a list of whole numbers."""
+    is_list = isinstance(test_envs, list)
+    if not is_list or any(type(index) is not int or index < 0 for index in test_envs):
+        return None
+    return list(test_envs)
 
 
-def targets_from(
-    request: Request, line: Line, path: Path, known: Collection[int]
+def targets_of(
+    test_envs: list[int] | None, request: Request, line: Line, path: Path, known: Collection[int]
 ) -> tuple[int, ...]:
-    """The held-out domains that the caller names, for a log that does not name them."""
-    named = [match for name in request.held_out if (match := ENV.fullmatch(name))]
-    if not named:
-        raise InputError(
-            f"Expected args.test_envs to say which domain is the target, but {path} line "
-            f"{line.number} has none: name it with --held-out env0, in Python held_out='env0'.",
-            code="missing",
-        )
-    check_held_out([match[0] for match in named], [f"env{i}" for i in sorted(known)], str(path))
-    return tuple(sorted({int(match[1]) for match in named}))
-
-
-def check_targets(targets: Collection[int], known: Collection[int], line: Line, path: Path) -> None:
-    """Refuse targets that are not a domain of the log.
+    """The held-out domains as logged, or else as the caller names them.
 
     A target without fields is not a mistake by itself: they may have been removed. But domains are
     numbered from 0 without gaps, so a number beyond them all names nothing.
     """
+    if test_envs is None:
+        named = [match for name in request.held_out if (match := ENV.fullmatch(name))]
+        if not named:
+            raise InputError(
+                f"Expected args.test_envs to say which domain is the target, but {path} line "
+                f"{line.number} has none: name it with --held-out env0, in Python held_out='env0'.",
+                code="missing",
+            )
+        known_names = [f"env{i}" for i in sorted(known)]
+        check_held_out([match[0] for match in named], known_names, str(path))
+        test_envs = [int(match[1]) for match in named]
+    targets = tuple(sorted(set(test_envs)))
     size = len({*known, *targets})
     for target in targets:
         if target not in known and target >= size:
@@ -75,6 +169,7 @@ def check_targets(targets: Collection[int], known: Collection[int], line: Line, 
                 f"{line.number}: correct args.test_envs.",
                 code="format",
             )
+    return targets
 
 
 def run_key(args: Mapping[str, Any], targets: Iterable[int], *, seed: str, path: Path) -> RunKey:
@@ -85,14 +180,12 @@ def run_key(args: Mapping[str, Any], targets: Iterable[int], *, seed: str, path:
 
     def seed_of(name: str) -> int:
         value = args.get(name)
-        if value is None:
-            return 0
-        if type(value) is not int:
+        if value is not None and type(value) is not int:
             raise InputError(
                 f"Expected a whole number as args.{name}, but got {value!r:.40} in {path}.",
                 code="format",
             )
-        return value
+        return value or 0
 
     return RunKey(
         dataset=str(args.get("dataset") or "unknown"),
@@ -107,40 +200,31 @@ def accuracies(
     lines: Sequence[Line], suffix: str, targets: Iterable[int], path: Path
 ) -> dict[int, list[float]]:
     """Accuracy per source domain and record, from fields like ``env0_out_acc``."""
-    names = set().union(*(line.fields for line in lines))
-    known = {
-        int(match[1])
-        for name in names
-        if name.endswith(suffix) and (match := ENV.fullmatch(name.removesuffix(suffix)))
-    }
+    known = domains_with(lines, suffix)
     return {
         index: [number(line, f"env{index}{suffix}", path) for line in lines]
         for index in sorted(known - set(targets))
     }
 
 
-def left_out(
+def sources_left(
     request: Request,
     sources: Mapping[int, str],
     targets: Iterable[int],
     target_names: Iterable[str],
     path: Path,
-) -> set[int]:
-    """Source domains that the caller holds out as well; an unknown name is refused."""
-    aliases = {i: (name, f"env{i}") for i, name in sources.items()}
+) -> dict[int, str]:
+    """Source domains that the caller does not hold out as well; an unknown name is refused."""
     others = sorted({f"env{index}" for index in targets} | set(target_names))
-    known = dict.fromkeys([*sources.values(), *others, *(alias for _, alias in aliases.values())])
+    known = dict.fromkeys([*sources.values(), *others, *(f"env{i}" for i in sources)])
     check_held_out(request.held_out, known, str(path))
-    out = {i for i, names in aliases.items() if set(names) & set(request.held_out)}
-    if sources and out == set(sources):
+    kept = {i: n for i, n in sources.items() if not {n, f"env{i}"} & set(request.held_out)}
+    if sources and not kept:
         raise InputError(
             f"No source domain of {path} is left after --held-out: hold out fewer.", code="empty"
         )
-    return out
-
-
-# Arguments that change what is measured; a re-run may differ in the others (device, folders).
-SETTINGS = ("seed", "holdout_fraction", "uda_holdout_fraction", "task")
+    request.expects_log(path, kept.values())
+    return kept
 
 
 def latest(lines: Sequence[Line], path: Path) -> tuple[list[Line], tuple[str, ...]]:
@@ -181,104 +265,10 @@ def _check_same_settings(before: Line, after: Line, path: Path) -> None:
 
 def _settings(line: Line) -> dict[str, Any]:
     args, hparams = line.fields.get("args"), line.fields.get("hparams")
-    settings: dict[str, Any] = {}
-    if isinstance(args, dict):
-        settings.update({name: args.get(name) for name in SETTINGS})
+    settings = {name: args.get(name) for name in SETTINGS} if isinstance(args, dict) else {}
     if isinstance(hparams, dict):
-        settings.update({f"hparams.{name}": value for name, value in hparams.items()})
+        settings |= {f"hparams.{name}": value for name, value in hparams.items()}
     return settings
-
-
-CONSOLE_START = 1 << 16  # bytes
-LOG = "results.jsonl"
-SUFFIX = "_out_acc"
-
-
-def is_domainbed_log(line: Line) -> bool:
-    """Whether a log's first record is one of DomainBed's."""
-    return paper_log.FIELD in line.fields or any(
-        name.endswith(SUFFIX) and ENV.fullmatch(name.removesuffix(SUFFIX)) for name in line.fields
-    )
-
-
-def is_console(path: Path) -> bool:
-    """Whether a file begins like DomainBed's output on the console."""
-    start = first_bytes(path, CONSOLE_START)
-    return b"test_envs" in start and b"holdout_fraction" in start
-
-
-def read(log: JsonLines, path: Path, request: Request) -> list[LoadedRun]:
-    """The runs of one log: one, unless its folder was used for several configurations."""
-    lines = list(log)
-    notes = (*log.notes, *_unfinished(path))
-    loaded = []
-    for key, records in domainbed_lines(lines, path, request).items():
-        # Weights in the folder are those of the run that wrote there last.
-        weights = path.parent if records[-1] is lines[-1] else None
-        trajectory = _trajectory(key, records, notes, path, weights, request)
-        loaded.append(LoadedRun(key, trajectory, f"{path} line {records[0].number}", path))
-    return loaded
-
-
-def domainbed_lines(
-    lines: Sequence[Line], path: Path, request: Request
-) -> dict[RunKey, list[Line]]:
-    """The records of every run of a log, by their arguments."""
-    runs: dict[RunKey, list[Line]] = {}
-    known = logged(lines) | paper_log.logged(lines)
-    args, key = None, None
-    for line in lines:
-        if key is None or arguments(line, path) != args:
-            args = arguments(line, path)
-            targets = indices(args.get("test_envs"))
-            if targets is None:
-                targets = targets_from(request, line, path, known)
-            check_targets(targets, known, line, path)
-            key = run_key(args, targets, seed="hparams_seed", path=path)
-        runs.setdefault(key, []).append(line)
-    return runs
-
-
-def _trajectory(
-    key: RunKey,
-    lines: Sequence[Line],
-    notes: Iterable[str],
-    path: Path,
-    weights: Path | None,
-    request: Request,
-) -> Trajectory:
-    lines, repeats = latest(lines, path)
-    targets = {int(name.removeprefix("env")) for name in key.held_out}
-    accuracy = accuracies(lines, SUFFIX, targets, path)
-    extended = paper_log.read(lines, targets, request.metrics, path)
-    values = {"accuracy": accuracy}
-    names = {index: f"env{index}" for index in accuracy}
-    counts, remarks = None, [*notes, *repeats]
-    if extended is None:
-        remarks.append("this log has accuracies only")
-    else:
-        remarks += extended.notes
-        if accuracy and set(extended.names) != set(accuracy):
-            remarks.append(
-                f"calibration was logged for {', '.join(extended.names.values())} only and is not "
-                "read"
-            )
-        else:
-            values |= extended.values
-            names, counts = extended.names, extended.counts
-    strangers = paper_log.target_names(lines, targets)
-    out = left_out(request, names, targets, strangers, path)
-    request.expects_log(path, [name for index, name in names.items() if index not in out])
-    return assemble(
-        lines,
-        {metric: _without(columns, out) for metric, columns in values.items()},
-        path,
-        domains=[name for index, name in names.items() if index not in out],
-        counts=None if counts is None else list(_without(counts, out).values()),
-        paths=None if weights is None else _weights(weights, [_step(line) for line in lines]),
-        key=key,
-        notes=remarks,
-    )
 
 
 def assemble(
@@ -303,13 +293,14 @@ def assemble(
         for metric, columns in values.items()
     }
     means = {metric: np.array(column) for metric, column in (pooled or {}).items()}
-    finite = {metric: np.isfinite(array) for metric, array in {**arrays, **means}.items()}
-    lost = ~np.logical_and.reduce(
-        [ok.all(axis=1) if ok.ndim == 2 else ok for ok in finite.values()]
-    )
+    finite = {
+        metric: np.isfinite(array).reshape(len(lines), -1).all(axis=1)
+        for metric, array in {**arrays, **means}.items()
+    }
+    lost = ~np.logical_and.reduce([*finite.values()])
     reasons = [
         f"step {_step(lines[t])} diverged: "
-        f"{', '.join(metric for metric, ok in finite.items() if not ok[t].all())} not finite"
+        f"{', '.join(metric for metric, ok in finite.items() if not ok[t])} not finite"
         for t in np.flatnonzero(lost).tolist()
     ]
     return build(
@@ -327,16 +318,6 @@ def assemble(
 
 def _step(line: Line) -> int:
     return int(line.fields["step"])
-
-
-def _without(columns: Mapping[int, Any], out: Iterable[int]) -> dict[int, Any]:
-    return {index: columns[index] for index in sorted(columns) if index not in set(out)}
-
-
-def _unfinished(path: Path) -> tuple[str, ...]:
-    if path.name != LOG or (path.parent / "done").exists():
-        return ()
-    return ("there is no `done` file: the run may not have finished",)
 
 
 def _weights(folder: Path, steps: Sequence[int]) -> list[str | None] | None:

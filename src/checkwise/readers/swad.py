@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.readers import domainbed
-from checkwise.readers.domainbed import assemble
 from checkwise.readers.json_lines import JsonLines, Line, number, whole
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records import RunKey, Trajectory
@@ -22,10 +21,7 @@ LOSS = "tr_outloss"
 
 def is_swad_log(line: Line) -> bool:
     """Whether a log's first record is one of SWAD's."""
-    return LOSS in line.fields or any(
-        name.endswith(SUFFIX) and domainbed.ENV.fullmatch(name.removesuffix(SUFFIX))
-        for name in line.fields
-    )
+    return LOSS in line.fields or bool(domainbed.domains_with([line], SUFFIX))
 
 
 def read(log: JsonLines, path: Path, request: Request) -> list[LoadedRun]:
@@ -43,18 +39,6 @@ def read(log: JsonLines, path: Path, request: Request) -> list[LoadedRun]:
 def swad_lines(lines: Sequence[Line], path: Path, request: Request) -> dict[RunKey, list[Line]]:
     """The records of every run of a log."""
     runs: dict[RunKey, list[Line]] = {}
-    for line, targets in _with_targets(lines, path, request):
-        # SWAD draws no hyperparameters; its `seed` is what tells two such runs apart.
-        key = domainbed.run_key(domainbed.arguments(line, path), targets, seed="seed", path=path)
-        runs.setdefault(key, []).append(line)
-    return runs
-
-
-def _with_targets(
-    lines: Sequence[Line], path: Path, request: Request
-) -> Iterator[tuple[Line, tuple[int, ...]]]:
-    """Each record with its held-out domains: ``real_test_envs``, or the entry of ``test_envs``
-    that the number of restarts points to."""
     known = domainbed.logged(lines)
     started, before = 0, -1
     for line in lines:
@@ -62,25 +46,28 @@ def _with_targets(
         started += step <= before
         before = step
         args = domainbed.arguments(line, path)
-        targets = domainbed.indices(args.get("real_test_envs"))
-        if targets is None:
-            targets = _planned(args.get("test_envs"), started, line, path)
-        if targets is None:
-            targets = domainbed.targets_from(request, line, path, known)
-        domainbed.check_targets(targets, known, line, path)
-        yield line, targets
+        test_envs = domainbed.indices(args.get("real_test_envs"))
+        if test_envs is None:
+            planned = _planned(args.get("test_envs"), started, line, path)
+            test_envs = domainbed.indices(planned)
+        targets = domainbed.targets_of(test_envs, request, line, path, known)
+        # SWAD draws no hyperparameters; its `seed` is what tells two such runs apart.
+        key = domainbed.run_key(args, targets, seed="seed", path=path)
+        runs.setdefault(key, []).append(line)
+    return runs
 
 
-def _planned(test_envs: Any, started: int, line: Line, path: Path) -> tuple[int, ...] | None:
+def _planned(test_envs: Any, started: int, line: Line, path: Path) -> Any:
+    """The entry of ``test_envs`` that the number of restarts points to, where it has several."""
     if not isinstance(test_envs, list) or not any(isinstance(entry, list) for entry in test_envs):
-        return domainbed.indices(test_envs)
+        return test_envs
     if started >= len(test_envs):
         raise InputError(
             f"Expected {len(test_envs)} runs as in args.test_envs, but the steps of {path} start "
             f"again in line {line.number}: remove the lines of the attempt that does not count.",
             code="ambiguous",
         )
-    return domainbed.indices(test_envs[started])
+    return test_envs[started]
 
 
 def _trajectory(
@@ -90,21 +77,20 @@ def _trajectory(
     targets = {int(name.removeprefix("env")) for name in key.held_out}
     accuracy = domainbed.accuracies(lines, SUFFIX, targets, path)
     names = {index: f"env{index}" for index in accuracy}
-    out = domainbed.left_out(request, names, targets, (), path)
-    request.expects_log(path, [name for index, name in names.items() if index not in out])
+    kept = domainbed.sources_left(request, names, targets, (), path)
     remarks = [*notes, *repeats]
     pooled = {}
-    if out:
+    if len(kept) < len(names):
         remarks.append(f"{LOSS} is a mean that includes the domains left out and is not read")
     elif all(line.fields.get(LOSS) is not None for line in lines):
         pooled["nll"] = [number(line, LOSS, path) for line in lines]
     else:
         remarks.append(f"{LOSS} is missing in some records and is not read")
-    return assemble(
+    return domainbed.assemble(
         lines,
-        {"accuracy": {i: column for i, column in accuracy.items() if i not in out}},
+        {"accuracy": {i: column for i, column in accuracy.items() if i in kept}},
         path,
-        domains=[name for index, name in names.items() if index not in out],
+        domains=list(kept.values()),
         pooled=pooled,
         key=key,
         notes=remarks,
