@@ -126,32 +126,32 @@ docs: install
 
 # Rebuild the tables, references and outputs that pages show, then run the code on every page.
 pages: install
-	$(BIN)/python docs/build/baselines.py
-	$(BIN)/python docs/build/column_words.py
-	$(BIN)/python docs/build/commands.py
-	$(BIN)/python docs/build/guarantees.py
-	$(BIN)/python docs/build/install.py
-	$(BIN)/python docs/build/intervals.py
-	$(BIN)/python docs/build/json_outputs.py
-	$(BIN)/python docs/build/outputs.py
-	$(BIN)/python docs/build/real_logs.py
-	$(BIN)/python docs/build/first_study.py
-	$(BIN)/python docs/build/method_rows.py
-	$(BIN)/python docs/build/paper_claims.py
-	$(BIN)/python docs/build/paper_tables.py
-	$(BIN)/python docs/build/logits_page.py
-	$(BIN)/python docs/build/cohort_tables.py
-	$(BIN)/python docs/build/results.py
-	$(BIN)/python docs/build/study_figures.py
-	$(BIN)/python docs/build/cohort_figures.py
-	$(BIN)/python docs/build/process_figure.py
-	$(BIN)/python docs/build/rules.py
-	$(BIN)/python docs/build/study_file.py
-	$(BIN)/python docs/build/sure_coverage.py
-	$(BIN)/python docs/build/sure_harm.py
-	$(BIN)/python docs/build/sure_optimism.py
-	$(BIN)/python docs/build/sure_rules.py
-	$(BIN)/python docs/build/sure_widths.py
+	$(BIN)/python -m studies.paper.baselines
+	$(BIN)/python -m docs.build.column_words
+	$(BIN)/python -m docs.build.commands
+	$(BIN)/python -m docs.build.guarantees
+	$(BIN)/python -m docs.build.install
+	$(BIN)/python -m studies.simulations.intervals
+	$(BIN)/python -m docs.build.json_outputs
+	$(BIN)/python -m docs.build.outputs
+	$(BIN)/python -m docs.build.real_logs
+	$(BIN)/python -m studies.paper.first_study
+	$(BIN)/python -m studies.paper.method_rows
+	$(BIN)/python -m studies.paper.paper_claims
+	$(BIN)/python -m studies.paper.paper_tables
+	$(BIN)/python -m studies.paper.logits_page
+	$(BIN)/python -m studies.paper.cohort_tables
+	$(BIN)/python -m studies.paper.results
+	$(BIN)/python -m studies.paper.study_figures
+	$(BIN)/python -m studies.paper.cohort_figures
+	$(BIN)/python -m studies.paper.process_figure
+	$(BIN)/python -m docs.build.rules
+	$(BIN)/python -m docs.build.study_file
+	$(BIN)/python -m studies.simulations.sure_coverage
+	$(BIN)/python -m studies.simulations.sure_harm
+	$(BIN)/python -m studies.simulations.sure_optimism
+	$(BIN)/python -m studies.simulations.sure_rules
+	$(BIN)/python -m studies.simulations.sure_widths
 	$(BIN)/python -m pytest -q tests/docs
 
 clean:

@@ -12,10 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.page.chromium import CHROMIUM, Browser, browser
-
 from benchmarks.study import DATASETS, make_cohort
 from checkwise.study.report import write_report
+from tests.page.chromium import CHROMIUM, Browser, browser
 
 TARGET_SECONDS, TARGET_BYTES, TARGET_MS = 15.0, 6_000_000, 100.0
 MOVES = [f"{0.05 * k:.2f}" for k in range(1, 41)]

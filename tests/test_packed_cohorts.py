@@ -11,7 +11,7 @@ import checkwise as cw
 from checkwise.study.folder import unpack
 
 ROOT = Path(__file__).parents[1]
-PACKED = sorted((ROOT / "docs" / "study" / "data").glob("*.tar.xz"))
+PACKED = sorted((ROOT / "studies" / "data").glob("*.tar.xz"))
 # What the code of commit 241129f chose (ac-nc), on the day the study was made.
 CHOSEN = ROOT / "tests" / "material" / "pacs-frozen-choices.csv"
 

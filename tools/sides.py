@@ -24,7 +24,7 @@ from words import Words
 
 TOOLS = Path(__file__).resolve().parent
 ROOT = TOOLS.parent
-ARCHIVES = ROOT / "docs/study/data"
+ARCHIVES = ROOT / "studies/data"
 WORDS = "tools/words.toml"
 PROCESSES = 2
 JOURNALS = ("cohort.json", "runs/*/run.json", "runs/*/source.jsonl", "runs/*/heldout/*.jsonl")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from checkwise.readers import EMPTY_WORDS, PERCENT_WORDS, SPELLINGS
 from checkwise.records import TRAINING_WORDS, VALIDATION_WORDS
-from page import fill
+from studies.page import fill
 
 PAGE = Path(__file__).parents[1] / "logs.md"
 PART = "words"

@@ -1,6 +1,6 @@
 """Write docs/commands.md, the reference of every command, from the command line's own help.
 
-python docs/build/commands.py
+python -m docs.build.commands
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from checkwise.cli import COMMANDS, OUTPUT, STUDY_COMMANDS, Option, commands
-from page import markdown
+from studies.page import markdown
 
 PAGE = Path(__file__).parents[1] / "commands.md"
 NOTE = re.compile(

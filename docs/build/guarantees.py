@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import checkwise as cw
-from page import fill
+from studies.page import fill
 
 PAGE = Path(__file__).parents[1] / "guarantees.md"
 PART = "simulation"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from page import fill
+from studies.page import fill
 
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "install.md"

@@ -1,6 +1,6 @@
 """Write docs/json.md, the reference of what ``--json`` prints, from the schemas of the commands.
 
-python docs/build/json_outputs.py
+python -m docs.build.json_outputs
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Notebooks: kept in git without outputs, run in a fresh kernel, shown on the site with outputs.
 
-python docs/build/notebooks.py      removes the outputs that Jupyter saved
+python -m docs.build.notebooks      removes the outputs that Jupyter saved
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Write what commands print into the pages that show it.
 
-    python docs/build/outputs.py [PAGE…]
+    python -m docs.build.outputs [PAGE…]
 
 Run by ``make pages``; ``tests/docs`` checks that the commands print what a page shows. Of a long
 ranking the first rows are shown, of a long line the beginning, and refusals as they are.
@@ -14,11 +14,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.docs.run_page import REFUSAL, answers
+
 DOCS = Path(__file__).parents[1]
-sys.path.append(str(DOCS.parent))  # the tests, which run pages
-
-from tests.docs.run_page import REFUSAL, answers  # noqa: E402
-
 PAGES = (DOCS.parent / "README.md", DOCS / "logs.md", DOCS / "select.md")
 ROWS = 3
 WIDTH = 110

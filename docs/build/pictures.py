@@ -1,6 +1,6 @@
 """Make the pictures of the README and of the pages from a demo cohort.
 
-    python docs/build/pictures.py out/demo
+    python -m docs.build.pictures out/demo
 
 Writes demo-report.html (the page), images/report.png (the page in a browser) and
 images/trajectory.png (one run, as the page draws it).

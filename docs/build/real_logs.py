@@ -1,6 +1,6 @@
 """Write docs/real-logs.md: what checkwise makes of 154 logs by other people.
 
-python docs/build/real_logs.py
+python -m docs.build.real_logs
 """
 
 from __future__ import annotations

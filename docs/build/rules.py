@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from page import fill
+from studies.page import fill
 
 PAGE = Path(__file__).parents[1] / "rules.md"
 PART = "literal"

@@ -1,6 +1,6 @@
 """Write docs/study-file.md, the reference of a study file's keys, from the code that reads one.
 
-python docs/build/study_file.py
+python -m docs.build.study_file
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from checkwise.study.train import (
     NETWORK_KINDS,
     known_names,
 )
-from page import markdown
+from studies.page import markdown
 
 PAGE = Path(__file__).parents[1] / "study-file.md"
 ABOUT = {

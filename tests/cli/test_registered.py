@@ -21,7 +21,7 @@ from checkwise.study.sweep import Job, make_cohort, work
 from checkwise.study.sweep.study_file import parse_study
 from tests.weights.cohorts import derive
 
-DOCS = Path(__file__).parents[2] / "docs" / "study" / "registered"
+DOCS = Path(__file__).parents[2] / "studies" / "registered"
 SITES = DOCS / "taicam-sites.toml"
 STUDY: dict[str, Any] = {
     "name": "traps",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import re
 import subprocess
@@ -79,16 +79,10 @@ def test_a_fault_on_a_page_is_seen(fault: str, tmp_path: Path) -> None:
 
 
 def builder(name: str) -> ModuleType:
-    path = ROOT / "docs" / "build" / f"{name}.py"
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
-    spec = importlib.util.spec_from_file_location(f"docs_build_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    """A script that writes pages, of the site or of the study."""
+    homes = ("docs.build", "studies", "studies.paper", "studies.simulations")
+    (home,) = (each for each in homes if (ROOT / each.replace(".", "/") / f"{name}.py").exists())
+    return importlib.import_module(f"{home}.{name}")
 
 
 def test_the_simulated_bound_is_what_the_page_shows() -> None:
@@ -134,7 +128,7 @@ def test_the_table_of_baselines_is_what_its_file_holds() -> None:
 
 def test_the_page_of_the_demo_runs_the_present_script() -> None:
     page = (ROOT / "docs" / "demo-report.html").read_text()
-    assert script() in page, "rebuild it: python docs/build/pictures.py out/demo"
+    assert script() in page, "rebuild it: python -m docs.build.pictures out/demo"
     assert script_hash().strip("'") in page
 
 

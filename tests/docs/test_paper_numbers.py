@@ -21,7 +21,7 @@ from tests.docs.test_pages import ROOT
 from tests.requirements import SHARED, requires
 from tests.study.cohorts import key, tiny_runs, write_cohort
 
-FOLDER = ROOT / "docs" / "study" / "data"
+FOLDER = ROOT / "studies" / "data"
 PAPER = SHARED / "paper" / "reliability-aware-checkpoint-selection.tex"
 ROW = ("table", "dataset", "algorithm", "rule", "reference")
 KEY = (*ROW, "measure")

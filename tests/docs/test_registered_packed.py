@@ -14,9 +14,9 @@ from checkwise.study import ContrastResult
 from checkwise.study.contrast_set import PlannedContrast, parse_contrasts
 from checkwise.study.contrast_verdicts import estimate, judged
 from checkwise.study.folder import CONTRASTS, LOG, unpack
-from tests.docs.test_pages import ROOT, builder
+from studies.page import DATA
+from tests.docs.test_pages import builder
 
-DATA = ROOT / "docs" / "study" / "data"
 REGISTERED = ("taicam-frozen", "taicam-sites")
 
 

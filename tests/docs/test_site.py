@@ -50,7 +50,11 @@ def test_the_reference_of_commands_is_what_the_code_gives() -> None:
         ("README.md", "![a](docs/images/report.png)", "![a](images/report.png)"),
         ("CONTRIBUTING.md", "[a](docs/study/results.md)", "[a](study/results.md)"),
         ("docs/study/paper.md", "[a](../guide.md)", "[a](../guide.md)"),
-        ("docs/study/paper.md", "[a](data)", f"[a]({SITE.GITHUB}/tree/main/docs/study/data)"),
+        (
+            "docs/study/paper.md",
+            "[a](../../studies/data)",
+            f"[a]({SITE.GITHUB}/tree/main/studies/data)",
+        ),
         ("docs/live.md", "[a](../CHANGELOG.md)", "[a](changelog.md)"),
         ("README.md", "[a](docs/notebooks/first-steps.ipynb)", "[a](notebooks/first-steps.md)"),
         ("docs/live.md", "[a](../LICENSE)", f"[a]({SITE.GITHUB}/blob/main/LICENSE)"),

@@ -16,7 +16,7 @@ def test_the_overview_figures_were_drawn_from_the_packed_journals() -> None:
     module = builder("study_figures")
     with builder("packed").packed_cohorts(module.COHORTS) as cohorts:
         found = module.overview(Pool(list(cohorts.values())))
-    assert json.loads(module.FACTS.read_text()) == found, "run docs/build/study_figures.py"
+    assert json.loads(module.FACTS.read_text()) == found, "run studies/paper/study_figures.py"
 
 
 def test_every_interval_of_the_overview_is_over_what_the_page_says() -> None:

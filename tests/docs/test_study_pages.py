@@ -22,6 +22,7 @@ from checkwise.selection import Columns, select
 from checkwise.study import Cohort, Pool, method
 from checkwise.study.folder import open_cohort, unpack, verify, write_cohort
 from checkwise.study.tables.rank_agreement import inside_feasible
+from studies.page import DATA
 from tests.docs.test_pages import ROOT, builder
 
 STUDY = ROOT / "docs" / "study"
@@ -60,7 +61,7 @@ def test_the_tables_of_the_paper_are_rebuilt() -> None:
 def test_tables_from_logits_are_those_of_the_packed_camera_traps(tmp_path: Path) -> None:
     module = builder("logit_tables")
     (name,) = module.SETS[module.CAMERA_TRAPS]
-    unpack(STUDY / "data" / f"{name}.tar.xz", tmp_path / name)
+    unpack(DATA / f"{name}.tar.xz", tmp_path / name)
     cohort = Cohort.open(tmp_path / name)
     again = [key for key in cohort.usable if key.algorithm == "ERM"]
     assert f"The {len(again)} runs of ERM on" in (STUDY / "tables-logits.md").read_text()
@@ -148,10 +149,9 @@ def test_outcomes_are_those_of_the_packed_journals(name: str, tmp_path: Path) ->
 
 def unpacked(name: str, folder: Path) -> list[Path]:
     """A packed cohort and, where there are any, its inner runs beside it."""
-    data = STUDY / "data"
-    names = [each for each in (name, f"{name}-lodo") if (data / f"{each}.tar.xz").exists()]
+    names = [each for each in (name, f"{name}-lodo") if (DATA / f"{each}.tar.xz").exists()]
     for each in names:
-        unpack(data / f"{each}.tar.xz", folder / each)
+        unpack(DATA / f"{each}.tar.xz", folder / each)
     return [folder / each for each in names]
 
 
@@ -400,7 +400,7 @@ def test_the_page_of_harms_says_what_the_tables_show_of_the_order_of_all_checkpo
 
 def test_the_packed_inner_runs_are_as_many_as_the_page_says() -> None:
     for name in ("pacs-frozen", "officehome-frozen", "taicam-frozen"):
-        with tarfile.open(STUDY / "data" / f"{name}-lodo.tar.xz") as archive:
+        with tarfile.open(DATA / f"{name}-lodo.tar.xz") as archive:
             runs = [member for member in archive.getnames() if member.endswith("/run.json")]
         assert len(runs) == 108
         assert "108 inner runs" in (STUDY / "results.md").read_text()
@@ -408,7 +408,7 @@ def test_the_packed_inner_runs_are_as_many_as_the_page_says() -> None:
 
 def test_blocks_that_were_trained_apart_join_to_the_cohort_that_they_are_of(tmp_path: Any) -> None:
     join, record = builder("join_blocks"), builder("outcomes").record_of("digits")
-    unpack(STUDY / "data" / "digits.tar.xz", tmp_path / "whole")
+    unpack(DATA / "digits.tar.xz", tmp_path / "whole")
     whole = open_cohort(tmp_path / "whole")
     every = whole.study["algorithms"]
     blocks: list[Path] = []

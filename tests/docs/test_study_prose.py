@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from checkwise.selection import FEW_ERRORS
+from studies.page import DATA
 from tests.docs.test_pages import ROOT, builder
 
 DOCS = ROOT / "docs"
@@ -134,7 +135,7 @@ def test_the_numbers_of_the_readme() -> None:
     rows = [row.split("|")[2:4] for row in text.splitlines() if CHANGE.search(row)]
     ours, hidden = ([c.strip() for c in column if c.strip()] for column in zip(*rows, strict=True))
     found = said("study/results.md")
-    kept = json.loads((DOCS / "study" / "data" / "hidden.json").read_text())["effects"]
+    kept = json.loads((DATA / "hidden.json").read_text())["effects"]
     assert len(ours) == len(hidden) == 5
     assert [change for change in ours if change not in found] == []
     assert hidden == [effect["change"] for effect in kept]
@@ -166,7 +167,7 @@ def test_figures() -> None:
 
 
 def test_the_quoted_analysis_is_quoted_as_it_was_kept() -> None:
-    kept = (DOCS / "study" / "data" / "quoted.json").read_text()
+    kept = (DATA / "quoted.json").read_text()
     quoted = said("study/harms.md").partition("An independent analysis")[2]
     for number in re.findall(r"\d[\d.]*\d", quoted.partition("OfficeHome")[0]):
         assert number in kept, number

@@ -15,7 +15,6 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-import resnet50_weights
 from checkwise.study.train import frozen_part
 from checkwise.study.train.backbone import trainable_part
 from checkwise.study.train.networks import build_backbone
@@ -26,7 +25,8 @@ from checkwise.study.train.resnet50_network import (
     resnet,
     tensors_digest,
 )
-from resnet50_weights import FOLDER, convert, from_keras, read_tfjs
+from studies import resnet50_weights
+from studies.resnet50_weights import FOLDER, convert, from_keras, read_tfjs
 from tests.refusals import refused
 
 Array = NDArray[Any]

@@ -19,7 +19,7 @@ from torch import Tensor
 from checkwise.study.train import TUNES, build_algorithm, frozen_part
 from checkwise.study.train.backbone import Backbone, trainable_part
 from checkwise.study.train.networks import build_backbone
-from resnet50_weights import FOLDER, convert, from_keras, read_tfjs
+from studies.resnet50_weights import FOLDER, convert, from_keras, read_tfjs
 from tests.requirements import SHARED, requires
 
 PACKED = os.environ.get("CHECKWISE_RESNET50", "")

@@ -1,0 +1,1 @@
+"""The study behind the pages in docs/study: from packed cohorts to tables, claims and figures."""

@@ -1,0 +1,1 @@
+"""Simulations behind what the pages say of intervals, stability and bounds."""
