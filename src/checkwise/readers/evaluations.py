@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import groupby, pairwise
 from math import isfinite, isnan, log
@@ -123,7 +123,15 @@ def _in_order(
     points: Points, by: str, name: str, where: str
 ) -> tuple[Points, list[int], tuple[str, ...]]:
     """The cells with their steps; those of rows that were sorted otherwise in order of steps."""
-    keys = _keys(points, by, name, where)
+    keys = []
+    for key in (points.steps if by == "step" else points.epochs).tolist():
+        if not 0 <= key < LARGEST_STEP or key != int(key):
+            raise InputError(
+                f"Expected whole numbers of 0 or more as {by}, but got {key:g} beside {name!r} in "
+                f"{where}: name another column with --column step=COLUMN.",
+                code="format",
+            )
+        keys.append(int(key))
     if len(set(keys)) < len(keys) or len(keys) < 3 or not _goes_back(keys[:-1]):
         return points, keys, ()
     by_text = sorted(keys, key=str)
@@ -145,20 +153,6 @@ def _in_order(
 def _goes_back(keys: Sequence[int]) -> list[int]:
     """The steps to which a column goes back."""
     return [key for before, key in pairwise(keys) if key < before]
-
-
-def _keys(points: Points, by: str, name: str, where: str) -> list[int]:
-    raw = points.steps if by == "step" else points.epochs
-    keys = []
-    for key in raw.tolist():
-        if not 0 <= key < LARGEST_STEP or key != int(key):
-            raise InputError(
-                f"Expected whole numbers of 0 or more as {by}, but got {key:g} beside {name!r} in "
-                f"{where}: name another column with --column step=COLUMN.",
-                code="format",
-            )
-        keys.append(int(key))
-    return keys
 
 
 @dataclass(frozen=True)
@@ -311,7 +305,7 @@ def _without_closing(run: Evaluations, closing: int) -> Evaluations:
         return run
     note = f"step {steps[-1]} is an evaluation after the training, of another checkpoint: not read"
     values = {name: column[:-1] for name, column in run.values.items()}
-    return Evaluations(steps[:-1], run.epochs, values, run.by, (*run.notes, note))
+    return replace(run, steps=steps[:-1], values=values, notes=(*run.notes, note))
 
 
 def _without_single(runs: list[Evaluations]) -> list[Evaluations]:
@@ -321,9 +315,7 @@ def _without_single(runs: list[Evaluations]) -> list[Evaluations]:
         return runs
     left = counted(len(runs) - len(longer), "single evaluation")
     note = f"{left} after the training, logged at an earlier {runs[0].by}, not read"
-    first = longer[0]
-    noted = Evaluations(first.steps, first.epochs, first.values, first.by, (*first.notes, note))
-    return [noted, *longer[1:]]
+    return [replace(longer[0], notes=(*longer[0].notes, note)), *longer[1:]]
 
 
 # Above the first an accuracy is no fraction, whatever rounding did to it; below the second it is
@@ -367,18 +359,13 @@ def fractions(
         near_one = (table > 1) & (table <= LARGEST_FRACTION)
         return np.where(near_one, 1.0, table), ()
     if not all(reasons):
-        lacking = columns[reasons.index("")]
+        column, reason = next(pair for pair in zip(columns, reasons, strict=True) if pair[1])
         raise InputError(
-            f"Expected accuracies in one unit, but in {where} {columns[_first(reasons)]} is in "
-            f"percent ({reasons[_first(reasons)]}), and nothing says so of {lacking}: give columns "
-            "in one unit.",
+            f"Expected accuracies in one unit, but in {where} {column} is in percent ({reason}), "
+            f"and nothing says so of {columns[reasons.index('')]}: give columns in one unit.",
             code="ambiguous",
         )
     return _hundredths(table), (f"accuracy in percent: {listed([*dict.fromkeys(reasons)])}",)
-
-
-def _first(reasons: Sequence[str]) -> int:
-    return next(place for place, reason in enumerate(reasons) if reason)
 
 
 def _percent_by(values: FloatArray, column: str, trainer: Trainer, where: str) -> str:

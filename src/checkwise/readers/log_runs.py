@@ -15,7 +15,7 @@ from checkwise.readers import evaluations as units
 from checkwise.readers.checkpoint_files import Checkpoints, find_checkpoints, steps_to_choose_from
 from checkwise.readers.columns import LOG_THEM, Reading, how_to_map, read_header
 from checkwise.readers.evaluations import LARGEST_STEP, Evaluations, evaluations
-from checkwise.readers.log import KERAS, LIGHTNING, OTHER, FloatArray, Log, Points
+from checkwise.readers.log import KERAS, LIGHTNING, OTHER, FloatArray, Log
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.readers.tables import possible, rounding
 from checkwise.records import ONLY_DOMAIN, RunKey, Trajectory, check_cells
@@ -65,14 +65,10 @@ def _read_log(log: Log, request: Request) -> list[LoadedRun]:
         checkpoints = found if number == len(runs) else before
         trajectory = build(_trajectory, where, log, run, reading, request, parts, checkpoints)
         part = f"part {number}" if len(runs) > 1 else ""
-        run_key = _key(log, part)
-        loaded.append(LoadedRun(run_key, trajectory, str(log.path), log.path, part))
+        # The log's place is name enough, where it holds one run.
+        key = RunKey.by_place(f"{log.run} {part}".strip()) if log.run else None
+        loaded.append(LoadedRun(key, trajectory, str(log.path), log.path, part))
     return loaded
-
-
-def _key(log: Log, part: str) -> RunKey | None:
-    """None where the log's place is name enough."""
-    return RunKey.by_place(f"{log.run} {part}".strip()) if log.run else None
 
 
 def _trajectory(
@@ -89,9 +85,11 @@ def _trajectory(
     )
     rows = np.isin(run.steps, steps)
     diverged = ~np.all([np.isfinite(table).all(axis=1) for table in values.values()], axis=0)
-    counts = _checked_counts(request.n, reading, values, diverged, str(log.path))
+    counts = _told_counts(request.n, reading, values, diverged, str(log.path))
     counts = counts or _logged_counts(run, reading) or _timed_counts(log, reading, values, diverged)
     ahead = max(checkpoints.ahead, -min(run.steps))
+    beside = f"validation columns that are not read: {shortened(reading.beside)}"
+    not_read = [beside] if reading.beside else []
     return Trajectory(
         steps=[step + ahead for step in steps],
         domains=reading.domains,
@@ -108,7 +106,7 @@ def _trajectory(
             *([BREAKS_IT] if reading.assumed and "nll" in values else []),
             *parts, *log.notes, *reading.notes, *run.notes,
             *_counted(run, ahead), *in_units,
-            *checkpoints.notes, *unsaved, *_not_read(reading),
+            *checkpoints.notes, *unsaved, *not_read,
         ),
     )  # fmt: skip
 
@@ -163,9 +161,17 @@ def _values(
     return values, tuple(notes)
 
 
-def _counts(n: int | Mapping[str, int] | None, domains: tuple[str, ...]) -> list[int] | None:
+def _told_counts(
+    n: int | Mapping[str, int] | None,
+    reading: Reading,
+    values: Mapping[str, FloatArray],
+    diverged: NDArray[np.bool_],
+    where: str,
+) -> list[int] | None:
+    """The numbers of examples that the caller gives, if the accuracies can be of so many."""
     if n is None:
         return None
+    domains = reading.domains
     per_set = n if isinstance(n, Mapping) else {domains[0]: n}
     if set(per_set) != set(domains):
         raise InputError(
@@ -173,6 +179,15 @@ def _counts(n: int | Mapping[str, int] | None, domains: tuple[str, ...]) -> list
             f"{listed([str(name) for name in per_set])}: give --n NAME=NUMBER,… for every set.",
             code="missing",
         )
+    for e, domain in enumerate(domains):
+        for accuracy in values["accuracy"][~diverged, e] if "accuracy" in values else ():
+            if not possible(float(accuracy), per_set[domain]):
+                raise InputError(
+                    f"Expected accuracies of {per_set[domain]} examples, as --n says, but "
+                    f"{reading.columns['accuracy'][domain]} in {where} has {accuracy:.10g}, and "
+                    f"{per_set[domain]} × {accuracy:.10g} is no whole number: check --n.",
+                    code="differs",
+                )
     return [per_set[domain] for domain in domains]
 
 
@@ -186,28 +201,6 @@ def _logged_counts(run: Evaluations, reading: Reading) -> list[int] | None:
     return [int(values[0]) for values in logged]
 
 
-def _checked_counts(
-    n: int | Mapping[str, int] | None,
-    reading: Reading,
-    values: Mapping[str, FloatArray],
-    diverged: NDArray[np.bool_],
-    where: str,
-) -> list[int] | None:
-    """The numbers of examples that the caller gives, if the accuracies can be of so many."""
-    counts = _counts(n, reading.domains)
-    for e, count in enumerate(counts or ()):
-        for accuracy in values["accuracy"][~diverged, e] if "accuracy" in values else ():
-            if not possible(float(accuracy), count):
-                column = reading.columns["accuracy"][reading.domains[e]]
-                raise InputError(
-                    f"Expected accuracies of {count} examples, as --n says, but {column} in "
-                    f"{where} has {accuracy:.10g}, and {count} × {accuracy:.10g} is no whole "
-                    "number: check --n.",
-                    code="differs",
-                )
-    return counts
-
-
 def _timed_counts(
     log: Log, reading: Reading, values: Mapping[str, FloatArray], diverged: NDArray[np.bool_]
 ) -> list[int] | None:
@@ -219,7 +212,11 @@ def _timed_counts(
         return None
     counts = []
     for e, domain in enumerate(reading.domains):
-        seconds, speed = (_numbers(log.points(column)) for column in reading.speeds[domain])
+        try:
+            points = log.columns(reading.speeds[domain]).values()
+            seconds, speed = (np.array([float(cell) for cell in one.cells]) for one in points)
+        except (TypeError, ValueError):  # a cell that is no number
+            return None
         if not len(seconds) or seconds.shape != speed.shape:
             return None
         off_seconds, off_speed = 5e-5 + 1e-7 * seconds, 5e-4 + 1e-7 * speed  # of 32 bits
@@ -239,14 +236,6 @@ def _timed_counts(
     return counts
 
 
-def _numbers(points: Points) -> FloatArray:
-    """The cells of a column; nothing where one is no number."""
-    try:
-        return np.array([float(cell) for cell in points.cells])
-    except (TypeError, ValueError):
-        return np.empty(0)
-
-
 def _correct(
     values: Mapping[str, FloatArray],
     counts: Sequence[int] | None,
@@ -263,11 +252,6 @@ def _correct(
         for value, n in zip(row, counts, strict=True)
     )
     return np.rint(accuracy * np.array(counts)).astype(np.int64) if clear else None
-
-
-def _not_read(reading: Reading) -> tuple[str, ...]:
-    beside = shortened(reading.beside)
-    return (f"validation columns that are not read: {beside}",) if reading.beside else ()
 
 
 def _mapping(log: Log, reading: Reading, read: Container[str]) -> str:

@@ -91,24 +91,20 @@ class Request:
 
         The journal of a live selection names its checkpoints, which may be gone as well.
         """
-        for option, is_set in (
-            ("--n", self.n is not None),
-            ("--checkpoints", self.checkpoints is not None),
-            ("--include-unsaved", self.include_unsaved and not is_journal),
-        ):
-            if is_set:
-                raise InputError(
-                    f"Expected a trainer's log for {option}, but {path} is none: leave it out (a "
-                    "table has the columns `n` and `path` for that).",
-                    code="unsupported",
-                )
+        options = {
+            "--n": self.n is not None,
+            "--checkpoints": self.checkpoints is not None,
+            "--include-unsaved": self.include_unsaved and not is_journal,
+        }
+        for option in (name for name, is_set in options.items() if is_set):
+            raise InputError(
+                f"Expected a trainer's log for {option}, but {path} is none: leave it out (a table "
+                "has the columns `n` and `path` for that).",
+                code="unsupported",
+            )
 
     def expects_log(self, path: Path, sources: Iterable[str]) -> None:
-        """Refuse options that make no sense for a log that itself names sources and targets.
-
-        Such a log is believed even where a source's name looks held out, so ``sources`` has
-        nothing to add.
-        """
+        """Refuse options that make no sense for a log that itself names sources and targets."""
         self.refuse_columns(path)
         check_sources(self.sources, sorted(sources), str(path))
 

@@ -16,33 +16,10 @@ from checkwise.readers.json_log import HISTORY, is_state, open_document, whole_d
 from checkwise.readers.log import Log
 from checkwise.readers.request import Request
 
-
-def history(state: Any) -> frozenset[str]:
-    """The records of a state's log; none where it is no state."""
-    return frozenset(map(json.dumps, state[HISTORY])) if is_state(state) else frozenset()
-
-
-def history_in(path: Path) -> frozenset[str]:
-    """The records of the state in a file; none where it holds no state."""
-    return history(whole_document(path)) if path.is_file() else frozenset()
-
-
-def of_one_training(first: frozenset[str], second: frozenset[str]) -> bool:
-    """Whether one log goes on where the other ends; so it is where one has no records."""
-    return first <= second or second <= first
-
-
-def of_another_training(checkpoints: Sequence[Path], name: str, log_path: Path) -> list[Path]:
-    """The checkpoints whose own state, in a file of this name, contradicts the log."""
-    logged = history_in(log_path)
-    return [
-        folder for folder in checkpoints if not of_one_training(history_in(folder / name), logged)
-    ]
-
-
 EVENTS = "runs"  # where transformers logs to TensorBoard
 STATE = "trainer_state.json"
 CHECKPOINT = re.compile(r"checkpoint-([0-9]{1,15})")
+Records = frozenset[str]  # the records of a state's log; none where it is no state
 
 
 def recognises(folder: Path) -> bool:
@@ -96,16 +73,16 @@ def _to_read(
             _check_one_training(folder, path, document)
         return path, document, []
     (own, state), (newest, reached) = documents
-    if of_one_training(history(state), history(reached)):
+    if _of_one(_history(state), _history(reached)):
         return (*max(documents, key=lambda one: _progress(one[1])), [])
     return own, state, [f"{newest.parent.name} is of another training than {own.name}, not read"]
 
 
 def _check_one_training(folder: Path, newest: Path, state: Mapping[str, Any]) -> None:
     """Refuse checkpoints of several trainings where no state of the run says which one counts."""
-    records = history(state)
+    records = _history(state)
     for path in _states(folder):
-        if not of_one_training(history_in(path), records):
+        if not _of_one(_history_in(path), records):
             raise InputError(
                 f"Expected checkpoints of one training in {folder}, but by their {STATE} those in "
                 f"{path.parent.name} and {newest.parent.name} are of two: move the checkpoints of "
@@ -128,3 +105,22 @@ def _states(folder: Path) -> list[Path]:
     }
     own = folder / STATE
     return [*([own] if own.is_file() else []), *(steps[step] for step in sorted(steps)[::-1])]
+
+
+def of_another_training(folders: Sequence[Path], name: str, log_path: Path) -> list[Path]:
+    """The checkpoints whose own state, in a file of this name, contradicts the log."""
+    logged = _history_in(log_path)
+    return [folder for folder in folders if not _of_one(_history_in(folder / name), logged)]
+
+
+def _history_in(path: Path) -> Records:
+    return _history(whole_document(path)) if path.is_file() else frozenset()
+
+
+def _history(state: Any) -> Records:
+    return frozenset(map(json.dumps, state[HISTORY])) if is_state(state) else frozenset()
+
+
+def _of_one(first: Records, second: Records) -> bool:
+    """Whether one log goes on where the other ends; so it is where one has no records."""
+    return first <= second or second <= first
