@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.selection import Choice, Columns, Ranking, choose, get_rule
+from checkwise.selection.columns import Weighted
 from checkwise.selection.standing import Standing
 
 LENGTH = 10
@@ -67,20 +68,15 @@ def columns(
     correct: NDArray[np.int64], metrics: dict[str, NDArray[Any]], there: NDArray[np.bool_]
 ) -> Columns:
     """The columns of runs of which only some checkpoints are there."""
-    steps = np.broadcast_to(np.arange(correct.shape[1]), correct.shape)
-    best = np.where(there, correct, -1).max(axis=1, keepdims=True)
-    arrays = {
-        "step": steps,
-        "accuracy": correct / EXAMPLES,
-        "gap_pp": 100 * (best - correct) / EXAMPLES,
-        "order": np.where(there, best - correct, EXAMPLES),
-        "diverged": ~there,
-        **metrics,
-    }
-    standings = [
-        Standing(a, g, o, True, units, EXAMPLES, lost)
-        for a, g, o, units, lost in zip(
-            arrays["accuracy"], arrays["gap_pp"], arrays["order"], correct, ~there, strict=True
-        )
-    ]
-    return Columns([], standings, arrays, Choice())
+    steps = np.arange(correct.shape[1])
+    return Columns(
+        [
+            Weighted(
+                {"step": steps, "diverged": ~present, **{m: v[r] for m, v in metrics.items()}},
+                Standing(right, ~present, EXAMPLES),
+                EXAMPLES - right,
+            )
+            for r, (right, present) in enumerate(zip(correct, there, strict=True))
+        ],
+        Choice(),
+    )

@@ -74,7 +74,7 @@ def test_equal_to_selecting_from_every_resample(
     result = chosen.stability(DRAWS, SEED)
     assert result.steps[result.chosen].tolist() == [one.step for one in literal]
     table = table_of(chosen, drawn)
-    choices(chosen.rule_used, chosen.params, table)
+    choices(chosen, table)
     looked_at = [name for name in ("accuracy", *chosen.looked_at) if name in run.metrics]
     for name in looked_at:
         fast = table[name]

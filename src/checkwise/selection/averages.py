@@ -9,9 +9,8 @@ import numpy as np
 
 from checkwise.metrics import whole
 from checkwise.selection.choosing import guarded
-from checkwise.selection.constraint import ACCURACY
+from checkwise.selection.constraint import ACCURACY, Points
 from checkwise.selection.result import Selection
-from checkwise.selection.standing import Points
 
 # An average gains from more members than a choice has candidates.
 NEAR_BEST = "ac-early"  # the rule whose feasible set depends on accuracy alone

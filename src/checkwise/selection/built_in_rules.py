@@ -23,9 +23,8 @@ from checkwise.selection.constrained import (
     accuracy_constrained,
     check_params,
 )
-from checkwise.selection.constraint import CONSTRAINT_PARAMS
-from checkwise.selection.rulebook import Rule, register
-from checkwise.selection.standing import Points, decimal
+from checkwise.selection.constraint import Points, decimal
+from checkwise.selection.rulebook import Rank, Rule, register
 from checkwise.words import listed
 
 LARGEST_SEED = 2**63 - 1
@@ -116,93 +115,57 @@ def _aim(objectives: tuple[str, ...]) -> str:
     return f"smallest {objectives[0]}" if one else f"nearest to the best {listed(objectives)}"
 
 
-def _register_built_in() -> None:
-    """In the order in which `checkwise rules` lists them."""
-    register(
+_near_best = partial(Rule, constrained=True, prunable=True)
+
+
+def _family(name: str, aim: str, rank: Rank, needs: tuple[str, ...] = ()) -> Rule:
+    summary = f"within delta_pp of the best accuracy, {aim}"
+    return _near_best(name, summary, rank, needs=needs, check=check_params)
+
+
+# In the order in which `checkwise rules` lists them.
+_BUILT_IN = (
+    _near_best("source-acc", "highest mean source accuracy, earliest on ties", source_accuracy),
+    *(
+        _family(f"ac-{suffix}", _aim(names), partial(accuracy_constrained, objectives=names), names)
+        for suffix, names in OBJECTIVES.items()
+    ),
+    _family("ac", "nearest to the best of the objectives you name", accuracy_constrained),
+    _near_best(
+        "ac-early", "within delta_pp of the best accuracy, earliest", early, leaves_ties=False
+    ),
+    _near_best(
+        "ac-random",
+        "within delta_pp of the best accuracy, one reproducible draw",
+        random,
+        leaves_ties=False,
+        check=check_seed,
+    ),
+    *(
         Rule(
-            "source-acc",
-            "highest mean source accuracy, earliest on ties",
-            source_accuracy,
-            constrained=True,
-            prunable=True,
-        )
-    )
-    for suffix, objectives in OBJECTIVES.items():
-        register(
-            Rule(
-                f"ac-{suffix}",
-                f"within delta_pp of the best accuracy, {_aim(objectives)}",
-                partial(accuracy_constrained, objectives=objectives),
-                needs=objectives,
-                constrained=True,
-                prunable=True,
-                optional=CONSTRAINT_PARAMS,
-                fixed={"objectives": objectives},
-                check=check_params,
-            )
-        )
-    register(
-        Rule(
-            "ac",
-            "within delta_pp of the best accuracy, nearest to the best of the objectives you name",
-            accuracy_constrained,
-            constrained=True,
-            prunable=True,
-            optional=CONSTRAINT_PARAMS,
-            check=check_params,
-        )
-    )
-    register(
-        Rule(
-            "ac-early",
-            "within delta_pp of the best accuracy, earliest",
-            early,
-            constrained=True,
-            prunable=True,
-            leaves_ties=False,
-        )
-    )
-    register(
-        Rule(
-            "ac-random",
-            "within delta_pp of the best accuracy, one reproducible draw",
-            random,
-            constrained=True,
-            prunable=True,
-            leaves_ties=False,
-            check=check_seed,
-        )
-    )
-    for metric in ("ece", "cwece", "nll", "brier"):
-        register(
-            Rule(
-                f"pure-{metric}",
-                f"smallest {metric} over the whole run, whatever the accuracy",
-                partial(pure, metric=metric),
-                needs=(metric,),
-                ties_by_accuracy=False,
-                needs_accuracy=False,
-                fixed={"metric": metric},
-            )
-        )
-    register(
-        Rule(
-            "wald",
-            "smallest ece among checkpoints with at least threshold_pp accuracy",
-            wald,
-            needs=("ece",),
-            check=check_threshold,
-        )
-    )
-    register(
-        Rule(
-            "last",
-            "the last checkpoint, whatever its metrics",
-            last,
+            f"pure-{metric}",
+            f"smallest {metric} over the whole run, whatever the accuracy",
+            partial(pure, metric=metric),
+            needs=(metric,),
+            ties_by_accuracy=False,
             needs_accuracy=False,
-            leaves_ties=False,
         )
-    )
-
-
-_register_built_in()
+        for metric in ("ece", "cwece", "nll", "brier")
+    ),
+    Rule(
+        "wald",
+        "smallest ece among checkpoints with at least threshold_pp accuracy",
+        wald,
+        needs=("ece",),
+        check=check_threshold,
+    ),
+    Rule(
+        "last",
+        "the last checkpoint, whatever its metrics",
+        last,
+        needs_accuracy=False,
+        leaves_ties=False,
+    ),
+)
+for _rule in _BUILT_IN:
+    register(_rule)

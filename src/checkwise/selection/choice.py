@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.selection.constraint import ACCURACY, Directions, check_directions
+from checkwise.selection.constraint import (
+    ACCURACY,
+    FIXED,
+    Directions,
+    ToleranceKind,
+    check_directions,
+    check_tolerance,
+)
 from checkwise.selection.standing import Weights, check_weighting
-from checkwise.selection.tolerances import FIXED, ToleranceKind, check_tolerance
 from checkwise.words import shown
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from checkwise.metrics import METRICS, get_metric, is_metric
 from checkwise.records import Trajectory
 from checkwise.selection.choice import SETTINGS, Choice
 from checkwise.selection.columns import Columns
-from checkwise.selection.constrained import choose
+from checkwise.selection.constrained import Ranking, choose
 from checkwise.selection.constraint import ACCURACY, direction_of
 from checkwise.selection.defaults import (
     DEFAULT_RULE,
@@ -25,10 +25,9 @@ from checkwise.selection.defaults import (
     unsplit,
     usable_rules,
 )
-from checkwise.selection.guard import SAFER, WITHIN_PP, Guard, guards
-from checkwise.selection.result import Selection, order_of
+from checkwise.selection.guard import WITHIN_PP, Guard, guards, order_of, saturated
+from checkwise.selection.result import Selection
 from checkwise.selection.rulebook import Rule, get_rule
-from checkwise.selection.tolerances import examples_for
 from checkwise.selection.wording import AS_SET, called, in_words, not_usual, relative
 from checkwise.words import listed
 
@@ -159,18 +158,17 @@ def guarded(chosen: Selection, *, averaged: bool = False) -> Selection:
 
     ``averaged``: for an average, which takes every checkpoint near the best whatever the rule.
     """
-    if chosen.guard is not None and chosen.guard.acted:
+    if chosen.guard_acted:
         return chosen
+    table = chosen.columns
     asked = averaged or guards(chosen.rule_used, chosen.params)
-    few = asked and chosen.saturation is not None and chosen.saturation.saturated
-    if not few or chosen.constraint != ACCURACY:
+    if not asked or ACCURACY not in table or chosen.constraint != ACCURACY or not saturated(table):
         return replace(chosen, guard=Guard(acted=False, without=chosen.step))
-    table = Columns.of(chosen.trajectory, replace(chosen.choice, tolerance=None, alpha=None))
-    ranking = get_rule(SAFER).ranking(table, {"delta_pp": WITHIN_PP})
+    near = table.within_points(WITHIN_PP)
     return replace(
         chosen,
-        index=int(choose(ranking, order_of(table, ACCURACY), ties="earliest")),
-        ranking=ranking,
+        index=int(np.argmax(near)),
+        ranking=Ranking(table["step"].astype(np.float64), near),
         guard=Guard(acted=True, without=None if averaged else chosen.step),
     )
 
@@ -199,6 +197,8 @@ def _select_all(
         for key, run in zip(keys, group, strict=True):
             _named(key, check_needs, run, asked, choice)
             if not choice.kind.fixed:
+                from checkwise.selection.paired import examples_for
+
                 _named(key, examples_for, run, choice.kind)
         table = Columns.stack(group, choice)
         chosen |= zip(keys, _chosen(group, table, asked, choice), strict=True)

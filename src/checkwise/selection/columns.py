@@ -1,91 +1,60 @@
-"""How the checkpoints of a run stand by a score that is no accuracy.
-
-Such scores come without counts, so they are compared as floats. The edge of the tolerance allows
-1e-11 of the best value and of the tolerance: what 1e-9 points are to an accuracy near 1.
-"""
+"""What a rule sees of a run: one array per score, and what is near the best."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import MissingMetricError
-from checkwise.metrics import Direction
 from checkwise.records import Trajectory
 from checkwise.selection.choice import Choice
-from checkwise.selection.constraint import ACCURACY, Tolerance, direction_of, known_direction
+from checkwise.selection.constraint import (
+    ACCURACY,
+    Points,
+    Tolerance,
+    decimal,
+    direction_of,
+    known_direction,
+    tolerance_of,
+)
 from checkwise.selection.standing import (
     BoolArray,
     FloatArray,
     IntArray,
-    Points,
     Standing,
-    decimal,
-    dense_order,
+    by_accuracy,
+    by_score,
     domain_weights,
-    nearest_float,
-    standing,
-    tolerance,
     weighted_mean,
 )
-from checkwise.selection.tolerances import near_best
 
-SLACK = Fraction(1, 10**11)
+_OF_ACCURACY: Final = (ACCURACY, "gap_pp", "order")
 
 
 @dataclass(frozen=True)
-class ScoreStanding:
-    """One score of one run's checkpoints, in order.
+class Weighted:
+    """One run under one weighting of its domains.
 
     Args:
-        values: the score, [T].
-        best: the best value of a checkpoint that did not diverge.
-        gap: how much worse than the best, 0 or more, [T]; nan for diverged checkpoints.
-        order: dense rank, 0 for the best value, equal where values are equal, [T].
-        direction: whether higher or lower is better.
+        arrays: ``step``, ``diverged`` and every metric but accuracy, [T].
+        standing: by accuracy; None without it.
+        errors: validation examples that each checkpoint gets wrong, over all domains, [T]; -1 where
+            that is not known. Without counts only a perfect score says that there is none.
     """
 
-    values: FloatArray
-    best: Fraction
-    gap: FloatArray
-    order: IntArray
-    direction: Direction
-    _diverged: BoolArray
+    arrays: Mapping[str, NDArray[Any]]
+    standing: Standing | None
+    errors: IntArray
 
-    def near_best(self, asked: Tolerance) -> BoolArray:
-        """The feasible set: not diverged, and no further from the best than the tolerance."""
-        size, allowed = abs(self.best), asked.allowed(self.best)
-        with_slack = allowed + SLACK * (size + allowed)
-        if asked.relative:
-            # Up to 100%, the edge only moves towards better values while the best improves.
-            with_slack = min(with_slack, size)
-        # An exact edge that is rounded once cannot move back, as sums of floats may by a bit.
-        with np.errstate(invalid="ignore"):
-            if self.direction == "higher":
-                near = self.values >= nearest_float(self.best - with_slack)
-            else:
-                near = self.values <= nearest_float(self.best + with_slack)
-        return np.asarray(near, dtype=bool) & ~self._diverged
-
-
-def score_standing(values: FloatArray, diverged: BoolArray, direction: Direction) -> ScoreStanding:
-    """Compare checkpoints by a score, higher or lower being better."""
-    quality = values if direction == "higher" else -values
-    best = float(quality[~diverged].max())
-    return ScoreStanding(
-        values=values,
-        best=Fraction(best if direction == "higher" else -best),
-        gap=np.where(diverged, np.nan, best - quality),
-        order=dense_order(quality, diverged, float(SLACK) * abs(best)),
-        direction=direction,
-        _diverged=diverged,
-    )
+    def taken(self, rows: Any) -> Weighted:
+        """The same of some of the checkpoints."""
+        arrays = {name: array[rows] for name, array in self.arrays.items()}
+        return Weighted(arrays, self.standing and self.standing.taken(rows), self.errors[rows])
 
 
 class Columns(Mapping[str, NDArray[Any]]):
@@ -107,47 +76,54 @@ class Columns(Mapping[str, NDArray[Any]]):
 
     def __init__(
         self,
-        runs: Sequence[Trajectory],
-        standings: Sequence[Standing | None],
-        arrays: Mapping[str, NDArray[Any]],
+        weighted: Sequence[Weighted],
         choice: Choice,
+        runs: Sequence[Trajectory] = (),
+        *,
+        stacked: bool = True,
     ):
-        self._runs = runs
-        self._standings = standings
-        self._arrays = arrays
+        self._weighted = weighted
         self._choice = choice
+        self._runs = runs
+        self._stacked = stacked
+        self._known: dict[str, NDArray[Any]] = {}
 
     @classmethod
     def of(cls, run: Trajectory, choice: Choice | None = None) -> Columns:
         """The columns of one run; ``choice`` says how domains count and what is near the best."""
         choice = choice or Choice()
-        weighted = _weighted(run, choice)
-        return cls([run], [weighted.standing], weighted.arrays, choice)
+        return cls([weighted(run, choice)], choice, [run], stacked=False)
 
     @classmethod
     def stack(cls, runs: Sequence[Trajectory], choice: Choice) -> Columns:
         """The columns of many runs that have equally many checkpoints and the same metrics."""
-        weighted = [_weighted(run, choice) for run in runs]
-        arrays = {
-            name: np.stack([one.arrays[name] for one in weighted]) for name in weighted[0].arrays
-        }
-        return cls(runs, [one.standing for one in weighted], arrays, choice)
+        return cls([weighted(run, choice) for run in runs], choice, runs)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        if name not in self._arrays:
-            if name in self._runs[0].metrics:
-                direction_of(name, self._choice.directions)  # without it no domain is the worst
-            raise MissingMetricError(
-                f"Expected the metric {name!r}, but this run carries only "
-                f"{', '.join(self._runs[0].metrics)}."
-            )
-        return self._arrays[name]
+        if name not in self._known:
+            self._known[name] = self._column(name)
+            self._known[name].setflags(write=False)
+        return self._known[name]
+
+    def _column(self, name: str) -> NDArray[Any]:
+        if name in _OF_ACCURACY and self._weighted[0].standing is not None:
+            return self._shaped([getattr(one, name) for one in self._accuracies()])
+        if name in self._weighted[0].arrays:
+            return self._shaped([one.arrays[name] for one in self._weighted])
+        metrics = self._runs[0].metrics if self._runs else tuple(self)
+        if name in metrics:
+            direction_of(name, self._choice.directions)  # without it no domain is the worst
+        raise MissingMetricError(
+            f"Expected the metric {name!r}, but this run carries only {', '.join(metrics)}."
+        )
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
+        first = self._weighted[0]
+        accuracy = () if first.standing is None else _OF_ACCURACY
+        return iter(("step", *accuracy, *(name for name in first.arrays if name != "step")))
 
     def __len__(self) -> int:
-        return len(self._arrays)
+        return len(list(iter(self)))
 
     def error(self, metric: str) -> FloatArray:
         """A metric with the sign that makes smaller better."""
@@ -159,27 +135,12 @@ class Columns(Mapping[str, NDArray[Any]]):
 
         Under another tolerance than "fixed", the checkpoints that it keeps.
         """
-        delta = tolerance(delta_pp)
-        return self._near_best_accuracy([delta] * len(self._accuracies()))
+        return self.near_best(ACCURACY, tolerance_of(delta_pp, None))
 
     def within_points(self, delta_pp: Points) -> BoolArray:
         """At most ``delta_pp`` points below the best accuracy, whatever the tolerance."""
-        delta = tolerance(delta_pp)
-        return self._shaped([one.within(delta) for one in self._accuracies()])
-
-    def _near_best_accuracy(self, deltas_pp: Sequence[Fraction]) -> BoolArray:
-        standings = self._accuracies()
-        kind, weights = self._choice.kind, self._choice.weights
-        if kind.fixed:
-            pairs = zip(standings, deltas_pp, strict=True)
-            return self._shaped([one.within(delta) for one, delta in pairs])
-        parts = zip(self._runs, standings, deltas_pp, strict=True)
-        return self._shaped(
-            [
-                near_best(run, kind, delta / 100, weights, one.order == 0)
-                for run, one, delta in parts
-            ]
-        )
+        asked = tolerance_of(delta_pp, None)
+        return self._shaped([one.near(asked) for one in self._accuracies()])
 
     def at_least(self, threshold_pp: Points) -> BoolArray:
         """Checkpoints whose accuracy reaches an absolute number of points, exactly."""
@@ -188,55 +149,64 @@ class Columns(Mapping[str, NDArray[Any]]):
 
     def near_best(self, constraint: str, asked: Tolerance) -> BoolArray:
         """The feasible set: within a tolerance of the best value of any score."""
-        if constraint == ACCURACY:
-            deltas = [100 * asked.allowed(one.best) for one in self._accuracies()]
-            return self._near_best_accuracy(deltas)
-        return self._shaped([one.near_best(asked) for one in self.scores(constraint)])
+        standings = self.standings(constraint)
+        if constraint != ACCURACY or self._choice.kind.fixed:
+            return self._shaped([one.near(asked) for one in standings])
+        from checkwise.selection.paired import near_best  # where it is asked for
+
+        return self._shaped(
+            [
+                near_best(
+                    run, self._choice.kind, asked.allowed(one.best), self._choice.weights, one.order
+                )
+                for run, one in zip(self._runs, standings, strict=True)
+            ]
+        )
 
     def order_by(self, score: str) -> IntArray:
         """0 for the best value of a score; equal values share a number."""
         if score == ACCURACY:
             return self["order"]
-        orders = [one.order for one in self.scores(score)]
-        return np.stack(orders) if self["step"].ndim == 2 else orders[0]
+        return self._shaped([one.order for one in self.standings(score)])
 
-    def best(self, score: str) -> Fraction:
-        """The best value of a score in one run."""
-        return self._accuracies()[0].best if score == ACCURACY else self.scores(score)[0].best
-
-    def scores(self, name: str) -> list[ScoreStanding]:
-        """How the checkpoints of every run stand by a score that is no accuracy."""
+    def standings(self, name: str) -> list[Standing]:
+        """How the checkpoints of every run stand by a score."""
+        if name == ACCURACY:
+            return self._accuracies()
         direction = direction_of(name, self._choice.directions)
         rows = zip(np.atleast_2d(self[name]), np.atleast_2d(self["diverged"]), strict=True)
-        return [score_standing(values, diverged, direction) for values, diverged in rows]
+        return [by_score(values, diverged, direction) for values, diverged in rows]
 
     def _accuracies(self) -> list[Standing]:
-        standings = [one for one in self._standings if one is not None]
+        standings = [one.standing for one in self._weighted if one.standing is not None]
         if not standings:
             self[ACCURACY]  # says that there is none
         return standings
+
+    @property
+    def errors_of_best(self) -> IntArray:
+        """How many examples the earliest most accurate checkpoint gets wrong; -1 if not known."""
+        every = self._shaped([one.errors for one in self._weighted])
+        best = np.argmin(self["order"], axis=-1, keepdims=True)
+        return np.asarray(np.take_along_axis(every, best, axis=-1)[..., 0])
 
     @property
     def identities(self) -> list[str]:
         """A stable name per run, for reproducible draws."""
         return [run.identity for run in self._runs]
 
-    def _shaped(self, per_run: Sequence[BoolArray]) -> BoolArray:
-        return np.stack(per_run) if self["step"].ndim == 2 else per_run[0]
+    def _shaped(self, per_run: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        return np.stack(per_run) if self._stacked else per_run[0]
 
 
-class _Weighted(NamedTuple):
-    """One run under one weighting of its domains."""
-
-    standing: Standing | None
-    arrays: Mapping[str, NDArray[Any]]
+_REMEMBERED: WeakKeyDictionary[Trajectory, dict[tuple[str, bool], Weighted]] = WeakKeyDictionary()
 
 
-_REMEMBERED: WeakKeyDictionary[Trajectory, dict[tuple[str, bool], _Weighted]] = WeakKeyDictionary()
+def weighted(run: Trajectory, choice: Choice) -> Weighted:
+    """A run under the weighting of a choice.
 
-
-def _weighted(run: Trajectory, choice: Choice) -> _Weighted:
-    """Remembered where the weighting has a name: rules ask for the same one again and again."""
+    Remembered where the weighting has a name: rules ask for the same one again and again.
+    """
     if not isinstance(choice.weights, str) or (choice.worst_domain and choice.directions):
         return _weigh(run, choice)
     remembered = _REMEMBERED.setdefault(run, {})
@@ -246,17 +216,15 @@ def _weighted(run: Trajectory, choice: Choice) -> _Weighted:
     return remembered[weighting]
 
 
-def _weigh(run: Trajectory, choice: Choice) -> _Weighted:
+def _weigh(run: Trajectory, choice: Choice) -> Weighted:
     weights, worst_domain = choice.weights, choice.worst_domain
-    accuracies = standing(run, weights, worst_domain) if ACCURACY in run.values else None
-    arrays: dict[str, NDArray[Any]] = {"step": run.steps}
-    if accuracies is not None:
-        arrays |= {
-            "accuracy": accuracies.accuracy,
-            "gap_pp": accuracies.gap_pp,
-            "order": accuracies.order,
-        }
-    arrays["diverged"] = run.diverged
+    standing, errors = None, np.full(len(run), -1)
+    if ACCURACY in run.values:
+        standing = by_accuracy(run, weights, worst_domain)
+        errors = np.where((run.values[ACCURACY] == 1).all(axis=1), 0, errors)
+    if run.counts is not None and run.correct is not None:
+        errors = int(run.counts.sum()) - run.correct.sum(axis=1)
+    arrays: dict[str, NDArray[Any]] = {"step": run.steps, "diverged": run.diverged}
     shares = domain_weights(run, weights)
     for name, values in run.values.items():
         if name == ACCURACY:
@@ -267,6 +235,4 @@ def _weigh(run: Trajectory, choice: Choice) -> _Weighted:
             arrays[name] = values.min(axis=1) if direction == "higher" else values.max(axis=1)
     if weights == "equal" and not worst_domain:
         arrays.update(run.pooled)  # logged as equal means, so for no other weighting
-    for array in arrays.values():
-        array.setflags(write=False)
-    return _Weighted(accuracies, arrays)
+    return Weighted(arrays, standing, errors)

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.metrics import number
 from checkwise.selection.columns import Columns
-from checkwise.selection.constraint import ACCURACY, tolerance_of
-from checkwise.selection.standing import BoolArray, FloatArray, IntArray, Points
+from checkwise.selection.constraint import ACCURACY, Points, tolerance_of
+from checkwise.selection.standing import BoolArray, FloatArray, IntArray
 from checkwise.words import shown
 
 Norm: TypeAlias = float | Literal["inf"]

@@ -10,20 +10,49 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from checkwise.errors import InputError
-from checkwise.metrics import METRICS, Direction
+from checkwise.metrics import METRICS, Direction, error_level
 from checkwise.records import words
-from checkwise.selection.standing import Points, decimal, tolerance
 from checkwise.words import shown
+
+Points: TypeAlias = float | str | Decimal | Fraction  # percentage points
 
 ACCURACY = "accuracy"
 # Of accuracy; more is meant in points, or in percent.
 LARGEST_FRACTION = Fraction(2, 5)
 # Parameters that `params` lists only where they are set.
 CONSTRAINT_PARAMS = ("constraint", "delta")
+_LARGEST_EXPONENT = 30  # exact fractions of larger decimals would fill the memory
+
+
+def decimal(value: object, what: str) -> Fraction:
+    """The decimal a user wrote, exactly: 0.5 is 1/2 and 0.1 is 1/10, not the nearest float."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,40}/[1-9][0-9]{0,39}", value):
+        return Fraction(value)  # as a journal writes what was given as a fraction
+    try:
+        number = None if isinstance(value, bool) else Decimal(str(value))
+    except (ArithmeticError, ValueError):  # no number, or an integer of thousands of digits
+        number = None
+    if number is None or not number.is_finite():
+        raise InputError(f"Expected {what} as a number, but got {shown(value)}.")
+    too_fine = len(number.as_tuple().digits) > 2 * _LARGEST_EXPONENT
+    if number and (abs(number.adjusted()) > _LARGEST_EXPONENT or too_fine):
+        raise InputError(f"Expected {what} of a sensible size, but got {shown(value, 40)}.")
+    return Fraction(number)
+
+
+def tolerance(delta_pp: Points) -> Fraction:
+    """The tolerance δ in points, exactly."""
+    delta = decimal(delta_pp, "delta_pp")
+    if delta < 0:
+        raise InputError(f"Expected delta_pp of 0 or more points, but got {delta_pp}.")
+    return delta
 
 
 @dataclass(frozen=True)
@@ -103,6 +132,67 @@ def _use_delta(constraint: str) -> str:
         f"use --delta 0.5% (of the best {constraint}) or --delta 0.005 (in its own units), in "
         'Python delta="0.5%" or delta=0.005'
     )
+
+
+ALPHA: Final = 0.05
+# What counts as near the best: name → what it keeps, as `checkwise rules` and help texts say it.
+TOLERANCES: Final = {
+    "fixed": "at most delta below the best measured accuracy",
+    "paired": "not shown to be worse than the best by more than delta",
+}
+# Options of `select` that say which tolerance.
+TOLERANCE_OPTIONS: Final = ("tolerance", "alpha")
+
+
+@dataclass(frozen=True)
+class ToleranceKind:
+    """How it is decided which checkpoints are near the best.
+
+    Args:
+        name: one of ``TOLERANCES``.
+        alpha: level of ``paired``; ``fixed`` has none.
+
+    A checkpoint that was left out stays out, whatever is recorded later. ``fixed``: the best only
+    rises. ``paired``: evidence against a checkpoint is a sum with one part per other checkpoint. A
+    later record adds a part of 0 or more and changes none, so the sum never falls below the edge
+    again. The k-th record gets 6α/(π²k²) of α, so that their number need not be known.
+    """
+
+    name: str = "fixed"
+    alpha: float = ALPHA
+
+    @property
+    def fixed(self) -> bool:
+        """Whether accuracies alone decide."""
+        return self.name == "fixed"
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``select`` takes it and as JSON and journals hold it; nothing where it is fixed."""
+        return {} if self.fixed else {"tolerance": self.name, "alpha": self.alpha}
+
+
+FIXED: Final = ToleranceKind()
+
+
+def check_tolerance(name: object = "fixed", alpha: float | None = None) -> ToleranceKind:
+    """A way to decide what is near the best, if it is one.
+
+    Example:
+        >>> check_tolerance("paired", 0.1)
+        ToleranceKind(name='paired', alpha=0.1)
+    """
+    if not isinstance(name, str) or name not in TOLERANCES:
+        raise InputError(
+            f"Expected the tolerance to be one of {', '.join(TOLERANCES)}, but got {shown(name)}.",
+            code="unknown",
+        )
+    if alpha is not None and name == FIXED.name:
+        raise InputError(
+            f"Expected no alpha with tolerance {name!r}, which has no level, but got "
+            f"{shown(alpha)}: leave it out.",
+            code="unsupported",
+        )
+    return ToleranceKind(name, ALPHA if alpha is None else error_level(alpha))
 
 
 Directions = Mapping[str, Direction]

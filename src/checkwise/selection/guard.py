@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from checkwise.selection.columns import Columns
+from checkwise.selection.constrained import choose
 from checkwise.selection.constraint import ACCURACY
-from checkwise.words import counted, points
+from checkwise.selection.standing import BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from checkwise.records import Trajectory
-    from checkwise.selection.result import Selection
     from checkwise.selection.rulebook import Rule
 
 FEW_ERRORS: Final = 5
@@ -39,11 +39,6 @@ class Saturation:
     errors: int
     examples: int | None
 
-    @property
-    def saturated(self) -> bool:
-        """Whether ranking by probabilities is not to be trusted."""
-        return self.errors <= FEW_ERRORS
-
 
 @dataclass(frozen=True)
 class Guard:
@@ -58,20 +53,10 @@ class Guard:
     without: int | None
 
 
-def saturation(s: Selection) -> Saturation | None:
-    """The state of a run's validation; None where the number of errors is not known."""
-    best = int(np.argmin(s.columns.order_by(ACCURACY)))
-    counted_errors = _errors(s.trajectory, best)
-    return None if counted_errors is None else Saturation(*counted_errors)
-
-
-def _errors(trajectory: Trajectory, best: int) -> tuple[int, int | None] | None:
-    """Errors of the best checkpoint and the number of examples, as far as they are known."""
-    if trajectory.counts is None or trajectory.correct is None:
-        perfect = (trajectory.values[ACCURACY][best] == 1).all()
-        return (0, None) if perfect else None
-    examples = int(trajectory.counts.sum())
-    return examples - int(trajectory.correct[best].sum()), examples
+def saturated(table: Columns) -> BoolArray:
+    """Whether the best checkpoint of each run has too few errors to rank by probabilities."""
+    errors = table.errors_of_best
+    return np.asarray((errors >= 0) & (errors <= FEW_ERRORS))
 
 
 def guards(rule: Rule, params: Mapping[str, Any]) -> bool:
@@ -80,37 +65,47 @@ def guards(rule: Rule, params: Mapping[str, Any]) -> bool:
     return rule.constraint(params) == ACCURACY and any(name != ACCURACY for name in looked_at)
 
 
-def guarded_answer(s: Selection, *, offer: bool = True) -> str:
-    """The one answer where the guard acted, with the reason; else nothing.
+def choices(
+    rule: Rule, params: Mapping[str, Any], table: Columns, *, guard: bool = False
+) -> IntArray:
+    """The index that a rule chooses in every run of a table, with the guard where it is on."""
+    if guard and ACCURACY in table and guards(rule, params) and (few := saturated(table)).any():
+        earliest = np.argmax(table.within_points(WITHIN_PP), axis=-1)
+        return np.where(few, earliest, choices(rule, params, table))
+    order = order_of(table, rule.constraint(params))
+    chosen = choose(rule.ranking(table, params), order, ties=rule.ties(params))
+    return np.asarray(chosen, dtype=np.int64)
 
-    ``offer`` names the option that switches the guard off.
+
+def may_be_chosen(
+    rule: Rule, params: Mapping[str, Any], table: Columns, *, guard: bool
+) -> BoolArray:
+    """What the rule may choose when more checkpoints come.
+
+    Proof. Let a_i be the accuracy of checkpoint i, b_t the best of the first t, and δ the
+    tolerance. Checkpoint i is feasible at t if a_i ≥ b_t − δ. The best only rises: b_s ≤ b_t for
+    s ≤ t. So if a_i < b_s − δ then a_i < b_t − δ for every later t, and i is never feasible again.
+    Objectives are normalised over the feasible checkpoints alone, so those that fell out change
+    neither the choice nor its score. A checkpoint that ``pareto`` leaves out stays: the one that
+    beats it may fall below the tolerance. With the guard, the choice is that of the rule or the
+    earliest within 0.5 points of the best; whether validation is saturated may change with every
+    new best, so both may be chosen later, and the same holds for 0.5 points in place of δ. Of the
+    tolerance "paired", ``ToleranceKind`` says why.
+
+    So it is with any other constraint and a tolerance in its own units. A relative one of p moves
+    too: its edge b − p·|b| rises with b, by 1 − p above 0 and by 1 + p below, and p is at most 1.
+    Where lower is better, all of this is mirrored.
     """
-    said = _reason_and_place(s, offer=offer)
-    return f"{said[0]} Use step {s.step}, {said[1]}." if said else ""
+    if not rule.prunable:
+        return np.ones(len(table["step"]), dtype=bool)
+    eligible = rule.near_best(table, params)
+    if guard and guards(rule, params):
+        eligible = eligible | table.within_points(WITHIN_PP)
+    return eligible
 
 
-def guarded_because(s: Selection) -> str:
-    """Why the guard acted, after the answer was given."""
-    said = _reason_and_place(s, offer=True)
-    return f"{said[0]} This is {said[1]}." if said else ""
-
-
-def _reason_and_place(s: Selection, *, offer: bool) -> tuple[str, str] | None:
-    """Why validation cannot choose, and which checkpoint was taken instead."""
-    if s.guard is None or not s.guard.acted or s.saturation is None:
-        return None
-    rules = "an average" if s.guard.without is None else f"step {s.guard.without}"
-    other = f" (--no-guard: {rules})" if offer and s.guard.without != s.step else ""
-    near = int(s.feasible.sum())
-    errors, examples = s.saturation.errors, s.saturation.examples
-    if errors == 0 and near > 1 and not s.columns["gap_pp"][s.feasible].any():
-        reason = f"{near} checkpoints make no error on validation, so it cannot tell them apart."
-        return reason, f"the earliest{other}"
-    made = counted(errors, "error") if errors else "no error"
-    made += "" if examples is None else f" in {examples} examples"
-    which = "the only checkpoint" if near == 1 else f"the earliest of {near} checkpoints"
-    return (
-        f"The best checkpoint makes {made} on validation, too few to rank checkpoints by their "
-        "probabilities.",
-        f"{which} within {points(WITHIN_PP)} of the best{other}",
-    )
+def order_of(table: Columns, score: str) -> IntArray:
+    """The order of the checkpoints by a score; all alike where the runs do not carry it."""
+    if score == ACCURACY and score not in table:
+        return np.zeros(table["step"].shape, dtype=np.int64)
+    return table.order_by(score)

@@ -15,11 +15,11 @@ from checkwise.records import CheckpointRecord, Recorder, Trajectory, as_names
 from checkwise.selection.averages import MEMBERS_DELTA_PP, members
 from checkwise.selection.choice import Choice
 from checkwise.selection.choosing import select
+from checkwise.selection.constraint import Points
 from checkwise.selection.defaults import DEFAULT_RULE
 from checkwise.selection.guard import WITHIN_PP, guards
 from checkwise.selection.result import Selection
 from checkwise.selection.rulebook import Rule, find_metrics, get_rule
-from checkwise.selection.standing import Points
 from checkwise.words import listed
 
 

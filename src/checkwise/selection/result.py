@@ -16,27 +16,28 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError, NoGuaranteeError
 from checkwise.metrics import METRICS, Direction, Metric
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection.calibrated import CalibratedChoice
 from checkwise.selection.choice import Choice, plain
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import Ranking, Ties, positions
 from checkwise.selection.constraint import (
     ACCURACY,
     Tolerance,
+    decimal,
     direction_of,
     known_direction,
     tolerance_of,
 )
+from checkwise.selection.constraint import tolerance as points_of
 from checkwise.selection.guarantees import Guarantee, source_accuracy_radius, worst_domain_radius
-from checkwise.selection.guard import WITHIN_PP, Guard, Saturation, saturation
+from checkwise.selection.guard import WITHIN_PP, Guard, Saturation, order_of
 from checkwise.selection.rulebook import Rule
-from checkwise.selection.standing import BoolArray, IntArray, decimal, domain_weights
-from checkwise.selection.standing import tolerance as points_of
+from checkwise.selection.standing import BoolArray, domain_weights
 from checkwise.selection.wording import coarse, explain
 
 if TYPE_CHECKING:
     import pandas
 
+    from checkwise.selection.calibrated import CalibratedChoice
     from checkwise.sure import Corrected, Stability, Sureness
 
 DRAWS: Final = 10_000  # of stability
@@ -188,7 +189,7 @@ class Selection:
         """What the rule minimised, at the chosen checkpoint."""
         return float(self.ranking.score[self.index])
 
-    @property
+    @cached_property
     def columns(self) -> Columns:
         """What the rule saw of the run."""
         return Columns.of(self.trajectory, self.choice)
@@ -235,7 +236,10 @@ class Selection:
         name = next((n for n in there if known_direction(n, self.choice.directions)), None)
         if name is None:
             return None
-        value, best = float(self.columns[name][self.index]), float(self.columns.best(name))
+        value, best = (
+            float(self.columns[name][self.index]),
+            float(self.columns.standings(name)[0].best),
+        )
         direction = direction_of(name, self.choice.directions)
         gap = best - value if direction == "higher" else value - best
         return ScoreAtChoice(name, direction, value, best, max(gap, 0.0))
@@ -327,7 +331,12 @@ class Selection:
     @cached_property
     def saturation(self) -> Saturation | None:
         """How many errors validation has left; None where that is not known."""
-        return saturation(self) if ACCURACY in self.columns else None
+        if ACCURACY not in self.columns or (errors := int(self.columns.errors_of_best)) < 0:
+            return None
+        run = self.trajectory
+        if run.counts is None or run.correct is None:
+            return Saturation(errors, None)
+        return Saturation(errors, int(run.counts.sum()))
 
     def explain(self) -> str:
         """Why this checkpoint, in a few sentences, and how sure the choice is.
@@ -451,7 +460,7 @@ class Selection:
             return points_of(self.params.get("delta_pp", 0))
         if self.constraint != ACCURACY:
             return Fraction(0)
-        return 100 * self._asked.allowed(self.columns.best(ACCURACY))
+        return 100 * self._asked.allowed(self.columns.standings(ACCURACY)[0].best)
 
     @property
     def _asked(self) -> Tolerance | None:
@@ -490,10 +499,3 @@ class ScoreAtChoice:
     value: float
     best: float
     gap: float
-
-
-def order_of(table: Columns, score: str) -> IntArray:
-    """The order of the checkpoints by a score; all alike where the runs do not carry it."""
-    if score == ACCURACY and score not in table:
-        return np.zeros(table["step"].shape, dtype=np.int64)
-    return table.order_by(score)

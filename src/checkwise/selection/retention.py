@@ -14,11 +14,11 @@ from checkwise.metrics import whole
 from checkwise.selection.averages import MEMBERS_DELTA_PP, near_best
 from checkwise.selection.choice import Choice
 from checkwise.selection.choosing import select
+from checkwise.selection.constraint import Points, tolerance
 from checkwise.selection.defaults import DEFAULT_RULE
 from checkwise.selection.guard import WITHIN_PP
 from checkwise.selection.live import may_be_chosen
 from checkwise.selection.result import Selection
-from checkwise.selection.standing import Points, tolerance
 
 
 class RunSoFar(Protocol):

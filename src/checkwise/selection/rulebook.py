@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -15,10 +16,16 @@ from checkwise.errors import CheckwiseError, InputError
 from checkwise.metrics import is_metric
 from checkwise.plugins import Origin, register_offered
 from checkwise.selection.columns import Columns
-from checkwise.selection.constrained import Ranking, Ties, check_ties
-from checkwise.selection.constraint import ACCURACY, check_constraint
-from checkwise.selection.standing import tolerance
-from checkwise.selection.tolerances import TOLERANCES
+from checkwise.selection.constrained import Ranking, Ties, accuracy_constrained, check_ties
+from checkwise.selection.constraint import (
+    ACCURACY,
+    CONSTRAINT_PARAMS,
+    TOLERANCES,
+    check_constraint,
+    tolerance,
+    tolerance_of,
+)
+from checkwise.selection.standing import BoolArray
 from checkwise.words import points
 
 Rank = Callable[..., Ranking]
@@ -33,6 +40,7 @@ class Rule:
         name: what users type.
         summary: one line for ``checkwise rules``.
         rank: ``rank(table, **params)`` scores every checkpoint of one run, or of a stack of runs.
+            What a ``partial`` fixes makes this rule of a family (its objectives, its metric).
         needs: metrics the run has to carry besides accuracy.
         constrained: the choice is always within ``delta_pp`` of the best accuracy, so the
             source-accuracy bound applies.
@@ -43,8 +51,6 @@ class Rule:
         names_one: it names one checkpoint and says nothing of the order of the others.
         leaves_ties: several checkpoints may have the best score, so ``ties`` can be set.
         needs_accuracy: it looks at accuracy, unless another constraint is set.
-        optional: the constraint's parameters, which ``params`` lists only where they are set.
-        fixed: parameters that make this rule of a family (its objectives, its metric).
         check: refuses values of its parameters, before there is a run.
         origin: the installed package that offers it, if one does.
     """
@@ -60,18 +66,30 @@ class Rule:
     names_one: bool = False
     leaves_ties: bool = True
     needs_accuracy: bool = True
-    optional: tuple[str, ...] = ()
-    fixed: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[Mapping[str, Any]], None] | None = None
     origin: Origin | None = None
 
     @property
+    def fixed(self) -> Mapping[str, Any]:
+        """Parameters that make this rule of a family."""
+        return self.rank.keywords if isinstance(self.rank, partial) else {}
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The constraint's parameters, where it takes any constraint; listed only where set."""
+        function = self.rank.func if isinstance(self.rank, partial) else self.rank
+        return CONSTRAINT_PARAMS if function is accuracy_constrained else ()
+
+    @cached_property
+    def _parameters(self) -> list[inspect.Parameter]:
+        return list(inspect.signature(self.rank).parameters.values())
+
+    @property
     def defaults(self) -> dict[str, Any]:
         """Parameters a caller may set, with their defaults."""
-        parameters = inspect.signature(self.rank).parameters.values()
         return {
             p.name: p.default
-            for p in parameters
+            for p in self._parameters
             if p.kind is p.KEYWORD_ONLY and p.name not in self.fixed
         }
 
@@ -83,8 +101,7 @@ class Rule:
     @property
     def takes_any(self) -> bool:
         """Whether the rule accepts parameters it does not name (``**params``)."""
-        parameters = inspect.signature(self.rank).parameters.values()
-        return any(p.kind is p.VAR_KEYWORD for p in parameters)
+        return any(p.kind is p.VAR_KEYWORD for p in self._parameters)
 
     def complete(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """All parameters with defaults filled in; refuses ones the rule does not take."""
@@ -93,9 +110,9 @@ class Rule:
             for name, value in params.items()
             if value is not None or name not in (*self.optional, TIES)
         }
-        unknown = [name for name in given if not self.accepts(name)]
-        if unknown:
-            raise InputError(self._refusal(unknown[0]), code="unknown")
+        for name in given:
+            if not self.accepts(name):
+                raise InputError(self._refusal(name), code="unknown")
         defaults = {n: value for n, value in self.defaults.items() if n not in self.optional}
         if self.optional:
             check_constraint(given)
@@ -145,6 +162,13 @@ class Rule:
         """``rank`` under complete parameters; ties are broken afterwards."""
         own = {n: value for n, value in params.items() if n != TIES or not self.breaks_ties}
         return self.rank(table, **own)
+
+    def near_best(self, table: Columns, params: Mapping[str, Any]) -> BoolArray:
+        """What it may choose, with checkpoints that ``pareto`` leaves out."""
+        if not self.optional:
+            return self.ranking(table, params).eligible
+        asked = tolerance_of(params.get("delta_pp", 0), params.get("delta"))
+        return table.near_best(self.constraint(params), asked)
 
     def _refusal(self, name: str) -> str:
         if name == TIES:
@@ -270,25 +294,20 @@ def rule(
     return add
 
 
-def _call(choose: Callable[..., int], name: str, table: Columns, params: Mapping[str, Any]) -> int:
-    """The step that a user's rule returns; whatever it raises is said to be its own."""
-    try:
-        return choose(table, **params)
-    except CheckwiseError:
-        raise
-    except Exception as error:
-        settings = ", ".join(f"{key} = {value!r}" for key, value in params.items())
-        raise InputError(
-            f"Expected a step from rule {name!r}, but it failed with {type(error).__name__}: "
-            f"{error} ({settings or 'no parameters'}): mend the rule, or change its parameters."
-        ) from error
-
-
 def _ranks(choose: Callable[..., int], name: str, *, constrained: bool) -> Rank:
     """A ranking that puts the chosen step first."""
 
     def rank(table: Columns, **params: Any) -> Ranking:
-        step = _call(choose, name, table, params)
+        try:
+            step = choose(table, **params)
+        except CheckwiseError:
+            raise
+        except Exception as error:
+            settings = ", ".join(f"{key} = {value!r}" for key, value in params.items())
+            raise InputError(
+                f"Expected a step from rule {name!r}, but it failed with {type(error).__name__}: "
+                f"{error} ({settings or 'no parameters'}): mend the rule, or change its parameters."
+            ) from error
         at = table["step"] == step
         if not np.any(at):
             raise InputError(

@@ -1,16 +1,17 @@
-"""How the checkpoints of a run stand by accuracy, compared exactly.
+"""How the checkpoints of a run stand by one score, compared exactly wherever that is possible.
 
 With counts, mean accuracies are whole numbers over a common denominator, so the maximum, the edge
-of the tolerance and ties do not depend on rounding. Without counts the edge allows 1e-9 points.
+of the tolerance and ties do not depend on rounding. Without counts the edge of accuracies allows
+1e-9 points. Other scores come without counts; their edge allows 1e-11 of the best value and of the
+tolerance: what 1e-9 points are to an accuracy near 1.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from math import ceil, floor, fsum, inf, lcm
 from typing import Any, TypeAlias
 
@@ -18,66 +19,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
+from checkwise.metrics import Direction
 from checkwise.records import Trajectory
+from checkwise.selection.constraint import ACCURACY, Tolerance, decimal
 from checkwise.words import shown
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Weights: TypeAlias = str | Mapping[str, float]
-Points: TypeAlias = float | str | Decimal | Fraction  # percentage points
 
-SLACK_PP = 1e-9
-_SLACK = Fraction(1, 10**9)
-_LARGEST_EXPONENT = 30  # exact fractions of larger decimals would fill the memory
+SLACK = Fraction(1, 10**11)
 _LARGEST_UNIT = 2**62
-
-
-def decimal(value: object, what: str) -> Fraction:
-    """The decimal a user wrote, exactly: 0.5 is 1/2 and 0.1 is 1/10, not the nearest float."""
-    if isinstance(value, Fraction):
-        return value
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,40}/[1-9][0-9]{0,39}", value):
-        return Fraction(value)  # as a journal writes what was given as a fraction
-    try:
-        number = None if isinstance(value, bool) else Decimal(str(value))
-    except (ArithmeticError, ValueError):  # no number, or an integer of thousands of digits
-        number = None
-    if number is None or not number.is_finite():
-        raise InputError(f"Expected {what} as a number, but got {shown(value)}.")
-    too_fine = len(number.as_tuple().digits) > 2 * _LARGEST_EXPONENT
-    if number and (abs(number.adjusted()) > _LARGEST_EXPONENT or too_fine):
-        raise InputError(f"Expected {what} of a sensible size, but got {shown(value, 40)}.")
-    return Fraction(number)
-
-
-def nearest_float(exact: Fraction) -> float:
-    """The float nearest to a fraction, infinite where there is none; it keeps their order.
-
-    Example:
-        >>> nearest_float(Fraction(1, 3)), nearest_float(Fraction(-(10**400)))
-        (0.3333333333333333, -inf)
-    """
-    try:
-        return float(exact)
-    except OverflowError:
-        return inf if exact > 0 else -inf
-
-
-def tolerance(delta_pp: Points) -> Fraction:
-    """The tolerance δ in points, exactly."""
-    delta = decimal(delta_pp, "delta_pp")
-    if delta < 0:
-        raise InputError(f"Expected delta_pp of 0 or more points, but got {delta_pp}.")
-    return delta
 
 
 def check_weighting(weights: Weights, worst_domain: bool) -> None:
     """Refuse what is not a weighting, and weights together with ``worst_domain``."""
     if not isinstance(weights, str | Mapping):
-        raise InputError(
-            f"Expected weights 'equal', 'sample' or a weight per domain, but got {shown(weights)}."
-        )
+        raise InputError(_no_weighting(weights))
     if not isinstance(worst_domain, bool):
         raise InputError(
             f"Expected worst_domain to be true or false, but got {shown(worst_domain)}."
@@ -88,6 +47,10 @@ def check_weighting(weights: Weights, worst_domain: bool) -> None:
             "has no weights; leave out one of the two.",
             code="unsupported",
         )
+
+
+def _no_weighting(weights: object) -> str:
+    return f"Expected weights 'equal', 'sample' or a weight per domain, but got {shown(weights)}."
 
 
 def domain_weights(trajectory: Trajectory, weights: Weights) -> tuple[Fraction, ...]:
@@ -110,9 +73,7 @@ def domain_weights(trajectory: Trajectory, weights: Weights) -> tuple[Fraction, 
         total = int(trajectory.counts.sum())
         return tuple(Fraction(n, total) for n in trajectory.counts.tolist())
     if not isinstance(weights, Mapping):
-        raise InputError(
-            f"Expected weights 'equal', 'sample' or a weight per domain, but got {shown(weights)}."
-        )
+        raise InputError(_no_weighting(weights))
     held_out = trajectory.key.held_out if trajectory.key is not None else ()
     if set(weights) - set(held_out) != set(names):
         raise InputError(
@@ -130,6 +91,8 @@ def domain_weights(trajectory: Trajectory, weights: Weights) -> tuple[Fraction, 
 
 def weighted_mean(values: FloatArray, shares: tuple[Fraction, ...]) -> FloatArray:
     """Σ_e w_e·m_e per row; ``fsum`` rounds once, so the order of domains cannot matter."""
+    if len(shares) == 1:
+        return values[:, 0] + 0.0
     if len(set(shares)) == 1:
         return np.array([fsum(row) / len(row) for row in values.tolist()])
     floats = [float(share) for share in shares]
@@ -140,99 +103,144 @@ def weighted_mean(values: FloatArray, shares: tuple[Fraction, ...]) -> FloatArra
 
 @dataclass(frozen=True)
 class Standing:
-    """Accuracies of one run's checkpoints, in order.
+    """One score of one run's checkpoints.
 
     Args:
-        accuracy: mean (or worst-domain) accuracy as a fraction, [T].
-        gap_pp: points below the best, [T]; nan for diverged checkpoints.
-        order: dense rank, 0 for the best accuracy, equal where accuracies are equal, [T].
-        exact: whether counts made every comparison exact.
+        units: the score, [T], as larger is better: whole numbers over ``denominator``, or floats.
+        diverged: checkpoints that are not compared, [T].
+        denominator: of whole numbers; None for floats.
+        direction: of the score; its units are negated where lower is better.
+        by_points: accuracy, whose slack is an amount and no share.
     """
 
-    accuracy: FloatArray
-    gap_pp: FloatArray
-    order: IntArray
-    exact: bool
-    _units: NDArray[Any]
-    _denominator: int
-    _diverged: BoolArray
+    units: NDArray[Any]
+    diverged: BoolArray
+    denominator: int | None = None
+    direction: Direction = "higher"
+    by_points: bool = True
+
+    @cached_property
+    def _top(self) -> Any:
+        return self.units[~self.diverged].max()
+
+    @cached_property
+    def _highest(self) -> Fraction:
+        if self.denominator is not None:
+            return Fraction(int(self._top), self.denominator)
+        return Fraction(float(self._top))
 
     @property
     def best(self) -> Fraction:
-        """The best accuracy of a checkpoint that did not diverge, as a fraction."""
-        best = self._units[~self._diverged].max()
-        return Fraction(int(best), self._denominator) if self.exact else Fraction(float(best))
+        """The best value of a checkpoint that did not diverge."""
+        return self._highest if self.direction == "higher" else -self._highest
 
-    def within(self, delta_pp: Fraction) -> BoolArray:
-        """The feasible set: not diverged and at most ``delta_pp`` points below the best."""
-        best = self._units[~self._diverged].max()
-        if self.exact:
-            near = best - self._units <= floor(delta_pp * self._denominator / 100)
+    @cached_property
+    def order(self) -> IntArray:
+        """Dense rank, 0 for the best value, equal where values are equal, [T]."""
+        slack = float(SLACK)
+        if self.denominator is not None:
+            slack = 0
+        elif not self.by_points:
+            slack *= abs(float(self._top))
+        return dense_order(self.units, self.diverged, slack)
+
+    def near(self, asked: Tolerance) -> BoolArray:
+        """The feasible set: not diverged, and no further from the best than the tolerance."""
+        allowed = asked.allowed(self.best)
+        if self.denominator is not None:
+            near = self._top - self.units <= floor(allowed * self.denominator)
         else:
-            near = self._units >= nearest_float(self.best - (delta_pp + _SLACK) / 100)
-        return np.asarray(near, dtype=bool) & ~self._diverged
+            # An exact edge that is rounded once cannot move back, as sums of floats may by a bit.
+            edge = nearest_float(self._highest - self._with_slack(allowed, asked.relative))
+            with np.errstate(invalid="ignore"):
+                near = self.units >= edge
+        return np.asarray(near, dtype=bool) & ~self.diverged
+
+    def _with_slack(self, allowed: Fraction, relative: bool) -> Fraction:
+        if self.by_points:
+            return allowed + SLACK
+        size = abs(self._highest)
+        wider = allowed + SLACK * (size + allowed)
+        # Up to 100%, the edge only moves towards better values while the best improves.
+        return min(wider, size) if relative else wider
 
     def at_least(self, threshold_pp: Fraction) -> BoolArray:
         """Not diverged and at or above an absolute accuracy in points."""
-        if self.exact:
+        if self.denominator is not None:
             # Products of units and a long decimal's denominator would not fit into 64 bits.
-            reached = self._units >= ceil(threshold_pp * self._denominator / 100)
+            reached = self.units >= ceil(threshold_pp * self.denominator / 100)
         else:
-            reached = self._units >= float(threshold_pp) / 100 - SLACK_PP / 100
-        return np.asarray(reached, dtype=bool) & ~self._diverged
+            reached = self.units >= float(threshold_pp) / 100 - float(SLACK)
+        return np.asarray(reached, dtype=bool) & ~self.diverged
+
+    @cached_property
+    def accuracy(self) -> FloatArray:
+        """Accuracies as fractions, [T]; nan for diverged checkpoints."""
+        accuracy = np.asarray(self.units / (self.denominator or 1), dtype=np.float64)
+        return np.where(self.diverged, np.nan, accuracy)
+
+    @cached_property
+    def gap_pp(self) -> FloatArray:
+        """Points of accuracy below the best, [T]; nan for diverged checkpoints."""
+        gap = np.asarray(100 * (self._top - self.units) / (self.denominator or 1), dtype=np.float64)
+        return np.where(self.diverged, np.nan, gap)
+
+    def taken(self, rows: Any) -> Standing:
+        """The same of some of the checkpoints."""
+        return replace(self, units=self.units[rows], diverged=self.diverged[rows])
 
 
-def standing(trajectory: Trajectory, weights: Weights, worst_domain: bool) -> Standing:
+def nearest_float(exact: Fraction) -> float:
+    """The float nearest to a fraction, infinite where there is none; it keeps their order.
+
+    Example:
+        >>> nearest_float(Fraction(1, 3)), nearest_float(Fraction(-(10**400)))
+        (0.3333333333333333, -inf)
+    """
+    try:
+        return float(exact)
+    except OverflowError:
+        return inf if exact > 0 else -inf
+
+
+def by_score(values: FloatArray, diverged: BoolArray, direction: Direction) -> Standing:
+    """Compare checkpoints by a score that is no accuracy."""
+    units = values if direction == "higher" else -values
+    return Standing(units, diverged, direction=direction, by_points=False)
+
+
+def by_accuracy(run: Trajectory, weights: Weights, worst_domain: bool) -> Standing:
     """Compare the checkpoints of a run by mean accuracy, or by that of their worst domain."""
-    diverged = trajectory.diverged
-    units, denominator = _units(trajectory, weights, worst_domain)
-    best = units[~diverged].max()
-    accuracy = np.asarray(units / denominator, dtype=np.float64)
-    gap_pp = np.asarray(100 * (best - units) / denominator, dtype=np.float64)
-    exact = trajectory.correct is not None
-    return Standing(
-        accuracy=np.where(diverged, np.nan, accuracy),
-        gap_pp=np.where(diverged, np.nan, gap_pp),
-        order=dense_order(units, diverged, 0 if exact else SLACK_PP / 100),
-        exact=exact,
-        _units=units,
-        _denominator=denominator,
-        _diverged=diverged,
-    )
-
-
-def _units(
-    trajectory: Trajectory, weights: Weights, worst_domain: bool
-) -> tuple[NDArray[Any], int]:
-    """Accuracy times a common denominator: integers with counts, floats (over 1) without."""
-    if trajectory.correct is None or trajectory.counts is None:
-        accuracy = np.where(trajectory.diverged[:, None], 0.0, trajectory.values["accuracy"])
-        if worst_domain:
-            return accuracy.min(axis=1), 1
-        shares = domain_weights(trajectory, weights)
-        return weighted_mean(accuracy, shares), 1
-    counts = trajectory.counts.tolist()
+    if run.correct is None or run.counts is None:
+        accuracy = np.where(run.diverged[:, None], 0.0, run.values[ACCURACY])
+        shares = () if worst_domain else domain_weights(run, weights)
+        return Standing(
+            accuracy.min(axis=1) if worst_domain else weighted_mean(accuracy, shares), run.diverged
+        )
+    counts = run.counts.tolist()
     if worst_domain:
         denominator = lcm(*counts)
         factors = [denominator // n for n in counts]
     else:
-        per_example = [
-            w / n for w, n in zip(domain_weights(trajectory, weights), counts, strict=True)
-        ]
-        denominator = lcm(*(share.denominator for share in per_example))
-        factors = [int(share * denominator) for share in per_example]
+        each = [w / n for w, n in zip(domain_weights(run, weights), counts, strict=True)]
+        denominator = lcm(*(share.denominator for share in each))
+        factors = [int(share * denominator) for share in each]
     # Gaps multiply units by 100, and sums of them must fit as well.
     fits = denominator < _LARGEST_UNIT // 10**9
-    correct = trajectory.correct.astype(np.int64 if fits else object)
+    correct = run.correct.astype(np.int64 if fits else object)
     scaled = correct * np.array(factors, dtype=correct.dtype)
-    return (scaled.min(axis=1) if worst_domain else scaled.sum(axis=1)), denominator
+    units = scaled.min(axis=1) if worst_domain else scaled.sum(axis=1)
+    return Standing(units, run.diverged, denominator)
 
 
 def dense_order(units: NDArray[Any], diverged: BoolArray, slack: float) -> IntArray:
+    """Ranks from the largest down; those no more than the slack below the first share its rank."""
     order = np.full(len(units), len(units), dtype=np.int64)
-    rank, head = -1, None
-    for t in sorted(np.flatnonzero(~diverged).tolist(), key=lambda t: (-units[t], t)):
-        if head is None or units[t] < head - slack:
-            rank, head = rank + 1, units[t]
+    there = np.flatnonzero(~diverged)
+    sequence = there[np.argsort(-units[there], kind="stable")]
+    rank, head = -1, inf
+    for t, value in zip(sequence.tolist(), units[sequence].tolist(), strict=True):
+        if value < head - slack:
+            rank, head = rank + 1, value
         order[t] = rank
     return order

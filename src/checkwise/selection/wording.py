@@ -14,12 +14,11 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.records import ONLY_DOMAIN, Trajectory, words
 from checkwise.selection.choice import USUAL, plain
-from checkwise.selection.constraint import ACCURACY, direction_of
+from checkwise.selection.constraint import ACCURACY, FIXED, direction_of
 from checkwise.selection.defaults import OBJECTIVES_NAMED, PREFERRED, REFERENCE
-from checkwise.selection.guard import WITHIN_PP, guarded_answer
+from checkwise.selection.guard import WITHIN_PP
 from checkwise.selection.rulebook import get_rule
 from checkwise.selection.standing import domain_weights
-from checkwise.selection.tolerances import FIXED
 from checkwise.words import counted, listed, points, printable, shortened
 
 if TYPE_CHECKING:
@@ -472,3 +471,39 @@ def _steps(steps: tuple[int, ...]) -> str:
 
 def _together(sentences: Sequence[str]) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
+
+
+def guarded_answer(s: Selection, *, offer: bool = True) -> str:
+    """The one answer where the guard acted, with the reason; else nothing.
+
+    ``offer`` names the option that switches the guard off.
+    """
+    said = _reason_and_place(s, offer=offer)
+    return f"{said[0]} Use step {s.step}, {said[1]}." if said else ""
+
+
+def guarded_because(s: Selection) -> str:
+    """Why the guard acted, after the answer was given."""
+    said = _reason_and_place(s, offer=True)
+    return f"{said[0]} This is {said[1]}." if said else ""
+
+
+def _reason_and_place(s: Selection, *, offer: bool) -> tuple[str, str] | None:
+    """Why validation cannot choose, and which checkpoint was taken instead."""
+    if s.guard is None or not s.guard.acted or s.saturation is None:
+        return None
+    rules = "an average" if s.guard.without is None else f"step {s.guard.without}"
+    other = f" (--no-guard: {rules})" if offer and s.guard.without != s.step else ""
+    near = int(s.feasible.sum())
+    errors, examples = s.saturation.errors, s.saturation.examples
+    if errors == 0 and near > 1 and not s.columns["gap_pp"][s.feasible].any():
+        reason = f"{near} checkpoints make no error on validation, so it cannot tell them apart."
+        return reason, f"the earliest{other}"
+    made = counted(errors, "error") if errors else "no error"
+    made += "" if examples is None else f" in {examples} examples"
+    which = "the only checkpoint" if near == 1 else f"the earliest of {near} checkpoints"
+    return (
+        f"The best checkpoint makes {made} on validation, too few to rank checkpoints by their "
+        "probabilities.",
+        f"{which} within {points(WITHIN_PP)} of the best{other}",
+    )

@@ -37,7 +37,6 @@ from checkwise.errors import InputError
 from checkwise.metrics import Logits
 from checkwise.records import RunKey, Trajectory, with_refined
 from checkwise.selection import (
-    CONSTRAINT_PARAMS,
     DELTA_PP,
     Choice,
     Columns,
@@ -188,8 +187,6 @@ AC_REFINE = Rule(
     partial(accuracy_constrained, objectives=(REFINED,)),
     needs=(REFINED,),
     constrained=True,
-    optional=CONSTRAINT_PARAMS,
-    fixed={"objectives": (REFINED,)},
 )
 
 _HARD = ("nll", "hard_cwece")
@@ -203,8 +200,6 @@ AC_LODO = Rule(
     "near that, nearest to the best nll and hard_cwece on them",
     partial(accuracy_constrained, objectives=_HARD),
     needs=_HARD,
-    optional=CONSTRAINT_PARAMS,
-    fixed={"objectives": _HARD},
 )
 
 

@@ -69,7 +69,7 @@ def optimism(
     number(level, "level", above=0, below=1)
     rest, left_out = folds_of(s.trajectory, folds, repeats, seed)
     seen, unseen = table_of(s, rest), DrawnColumns(left_out, s.choice)
-    chosen = choices(s.rule_used, s.params, seen, guard=s.guard is not None)[:, None]
+    chosen = choices(s, seen)[:, None]
     names = _measurable(s)
     ends = _interval(s, names, level, seed)
     found: dict[str, Corrected] = {}

@@ -244,7 +244,7 @@ class DrawnColumns(Columns):
         together: Sequence[str] = (),
     ):
         self._drawn = drawn
-        self._runs = [drawn.run]
+        self._runs, self._stacked = [drawn.run], True
         self._choice = choice
         self._only_feasible, self._always = only_feasible, always
         self._together = tuple(name for name in together if name != ACCURACY)
@@ -316,12 +316,6 @@ class DrawnColumns(Columns):
     def _others(self) -> list[str]:
         return [name for name in self._drawn.run.metrics if name != ACCURACY]
 
-    def within(self, delta_pp: Points) -> BoolArray:
-        delta = points_of(delta_pp)
-        if self._choice.kind.fixed:
-            return self._near(delta * self._denominator / 100)
-        return self._by_kind([delta / 100] * len(self._drawn))
-
     def within_points(self, delta_pp: Points) -> BoolArray:
         return self._near(points_of(delta_pp) * self._denominator / 100)
 
@@ -350,7 +344,7 @@ class DrawnColumns(Columns):
 
     def near_best(self, constraint: str, asked: Tolerance) -> BoolArray:
         if constraint != ACCURACY:
-            return self._remember(np.stack([s.near_best(asked) for s in self.scores(constraint)]))
+            return self._remember(np.stack([s.near(asked) for s in self.standings(constraint)]))
         if not self._choice.kind.fixed:
             best = np.nanmax(self[ACCURACY], axis=1)
             return self._by_kind([asked.allowed(Fraction(float(one))) for one in best])

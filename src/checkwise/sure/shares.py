@@ -9,24 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.metrics import number, whole
-from checkwise.selection import (
-    ACCURACY,
-    DRAWS,
-    FEW_ERRORS,
-    WITHIN_PP,
-    Columns,
-    FloatArray,
-    IntArray,
-    Rule,
-    choose,
-    guards,
-)
+from checkwise.selection import ACCURACY, DRAWS, FloatArray, IntArray
+from checkwise.selection import choices as chosen_in
 from checkwise.sure.draws import Drawn, DrawnColumns, bootstrapped
 from checkwise.words import counted, listed
 
@@ -116,7 +106,7 @@ def stability(
     by_accuracy = (ACCURACY,) if ACCURACY in s.trajectory.metrics else ()
     for drawn in bootstrapped(s.trajectory, draws, seed, progress):
         table = table_of(s, drawn)
-        index = choices(s.rule_used, s.params, table, guard=s.guard is not None)
+        index = choices(s, table)
         chosen.append(index)
         for name in dict.fromkeys((*by_accuracy, *s.looked_at)):
             errors = table.error(name)
@@ -137,22 +127,11 @@ def table_of(s: Selection, drawn: Drawn) -> DrawnColumns:
     )
 
 
-def choices(
-    rule: Rule, params: Mapping[str, Any], table: DrawnColumns, *, guard: bool = False
-) -> IntArray:
-    """The index that a rule chooses in every sample, [D], with the guard where it is on."""
-    if guard and guards(rule, params):
-        few = table.errors_of_best <= FEW_ERRORS
-        earliest = np.argmax(table.within_points(WITHIN_PP), axis=1)
-        return np.where(few, earliest, choices(rule, params, table))
+def choices(s: Selection, table: DrawnColumns) -> IntArray:
+    """The index that the rule of a selection chooses in every sample, [D], with its guard."""
+    rule, params, guard = s.rule_used, s.params, s.guard is not None
     if rule.stackable:
-        return _chosen(rule, params, table)
+        return chosen_in(rule, params, table, guard=guard)
     metrics = rule.looks_at(params)
-    rows = range(len(table.identities))
-    return np.array([int(_chosen(rule, params, table.alone(d, metrics))) for d in rows])
-
-
-def _chosen(rule: Rule, params: Mapping[str, Any], table: Columns) -> IntArray:
-    ranking = rule.ranking(table, params)
-    order = table.order_by(rule.constraint(params))
-    return np.asarray(choose(ranking, order, ties=rule.ties(params)), dtype=np.int64)
+    alone = (table.alone(d, metrics) for d in range(len(table.identities)))
+    return np.array([int(chosen_in(rule, params, one, guard=guard)) for one in alone])

@@ -146,10 +146,7 @@ def _alone(s: Selection) -> str:
 
 def share_with(s: Selection, times: int) -> float:
     """How often the same checkpoint is chosen with so many times as many examples like these."""
-    same = [
-        choices(s.rule_used, s.params, table_of(s, d), guard=s.guard is not None) == s.index
-        for d in _drawn(s, times)
-    ]
+    same = [choices(s, table_of(s, drawn)) == s.index for drawn in _drawn(s, times)]
     return float(np.concatenate(same).mean())
 
 

@@ -1,7 +1,7 @@
-"""Which checkpoints count as near the best: within a fixed δ, or as the validation examples tell.
+"""The tolerance "paired": which checkpoints are near the best, as the validation examples tell.
 
 Checkpoints share their validation examples, so differences between them are far better known than
-any accuracy alone. Both tolerances keep the best measured checkpoint, so none is ever empty.
+any accuracy alone. The best measured checkpoint always stays, so that the set is never empty.
 """
 
 from __future__ import annotations
@@ -16,83 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics import error_level
 from checkwise.records import Examples, Trajectory
+from checkwise.selection.constraint import ToleranceKind
 from checkwise.selection.standing import BoolArray, FloatArray, IntArray, domain_weights
 from checkwise.statistics import Resample, Stratified, not_shown_worse
-from checkwise.words import shown
 
-ALPHA: Final = 0.05
-# Name → what it keeps, as `checkwise rules` and help texts say it.
-TOLERANCES: Final = {
-    "fixed": "at most delta below the best measured accuracy",
-    "paired": "not shown to be worse than the best by more than delta",
-}
-# Options of `select` that say which tolerance.
-TOLERANCE_OPTIONS: Final = ("tolerance", "alpha")
 NEEDS_EXAMPLES: Final = (
     "select from saved predictions (`checkwise predict` makes them), train with "
     '`logits = "source"` in the study, or use tolerance "fixed"'
 )
-# For the log of a run that was selected live with such a tolerance.
-
-
-@dataclass(frozen=True)
-class ToleranceKind:
-    """How it is decided which checkpoints are near the best.
-
-    Args:
-        name: one of ``TOLERANCES``.
-        alpha: level of ``paired``; ``fixed`` has none.
-
-    A checkpoint that was left out stays out, whatever is recorded later. ``fixed``: the best only
-    rises. ``paired``: evidence against a checkpoint is a sum with one part per other checkpoint. A
-    later record adds a part of 0 or more and changes none, so the sum never falls below the edge
-    again. The k-th record gets 6α/(π²k²) of α, so that their number need not be known.
-    """
-
-    name: str = "fixed"
-    alpha: float = ALPHA
-
-    @property
-    def fixed(self) -> bool:
-        """Whether accuracies alone decide."""
-        return self.name == "fixed"
-
-    def as_dict(self) -> dict[str, Any]:
-        """As ``select`` takes it and as JSON and journals hold it; nothing where it is fixed."""
-        return {} if self.fixed else {"tolerance": self.name, "alpha": self.alpha}
-
-
-FIXED: Final = ToleranceKind()
-
-
-def check_tolerance(name: object = "fixed", alpha: float | None = None) -> ToleranceKind:
-    """A way to decide what is near the best, if it is one.
-
-    Example:
-        >>> check_tolerance("paired", 0.1)
-        ToleranceKind(name='paired', alpha=0.1)
-    """
-    if not isinstance(name, str) or name not in TOLERANCES:
-        raise InputError(
-            f"Expected the tolerance to be one of {', '.join(TOLERANCES)}, but got {shown(name)}.",
-            code="unknown",
-        )
-    if alpha is not None and name == FIXED.name:
-        raise InputError(
-            f"Expected no alpha with tolerance {name!r}, which has no level, but got "
-            f"{shown(alpha)}: leave it out.",
-            code="unsupported",
-        )
-    return ToleranceKind(name, ALPHA if alpha is None else error_level(alpha))
-
 
 _MASKS: WeakKeyDictionary[Trajectory, dict[Any, BoolArray]] = WeakKeyDictionary()
 
 
 def near_best(
-    run: Trajectory, kind: ToleranceKind, delta: Fraction, weights: Any, best: BoolArray
+    run: Trajectory, kind: ToleranceKind, delta: Fraction, weights: Any, order: IntArray
 ) -> BoolArray:
     """Which checkpoints are near the best by what their examples say, [T].
 
@@ -101,14 +39,14 @@ def near_best(
         kind: any but ``fixed``.
         delta: the tolerance as a fraction of 1.
         weights: how domains count.
-        best: the checkpoints with the best measured accuracy, compared exactly; they always stay.
+        order: 0 for the best measured accuracy, compared exactly; these always stay.
     """
     shares = domain_weights(run, weights)
     remembered = _MASKS.setdefault(run, {})
     known = (kind, delta, shares)
     if known not in remembered:
         comparison = Comparison.of(run, kind, np.array([float(share) for share in shares]))
-        remembered[known] = (comparison.near(float(delta)) | best) & ~run.diverged
+        remembered[known] = (comparison.near(float(delta)) | (order == 0)) & ~run.diverged
         remembered[known].setflags(write=False)
     return remembered[known]
 
