@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from checkwise.errors import InputError
@@ -165,6 +165,8 @@ _RUNTIME = re.compile(r"(?P<prefix>eval[_/])(?P<set>.+)_runtime")
 # Columns about the evaluation itself; they measure no model.
 _TIMES = re.compile(r"eval[_/](?:.+_)?(?:runtime|samples_per_second|steps_per_second)")
 
+BySet = dict[str, str]  # validation set → column
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -183,15 +185,15 @@ class Reading:
             second, as transformers logs them.
     """
 
-    columns: Mapping[str, Mapping[str, str]]
+    columns: Mapping[str, BySet]
     domains: tuple[str, ...]
     assumed: bool
     inverted: tuple[str, ...]
     told: tuple[str, ...]
     beside: tuple[str, ...]
     notes: tuple[str, ...]
-    counts: Mapping[str, str] = field(default_factory=dict)
-    speeds: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    counts: BySet
+    speeds: Mapping[str, tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -204,97 +206,6 @@ class _Named:
     side: Side
     is_own: bool = False
 
-    @property
-    def validation_set(self) -> str:
-        """The name of its validation set."""
-        return ONLY_DOMAIN if self.domain is None else self.domain
-
-
-def read_header(log: Log, request: Request) -> Reading:
-    """Decide what is read of a log.
-
-    Raises:
-        InputError: nothing can be read as validation, or several columns could be meant.
-    """
-    where = str(log.path)
-    named = _named([c for c in log.header if c not in log.axes.values()], log.trainer)
-    told = _told(log, request, where)
-    own = [one for one in named if one.is_own and not told]
-    ours = own or (named if _of_callback(named) and not told else [])
-    wanted = dict.fromkeys(("accuracy", "nll", *told, *request.metrics, *_metrics_of(ours)))
-    by_set = _sets(own or named, request)
-    candidates = [one for one in own or named if (one.domain is not None) == by_set]
-    domains, notes = _domains(candidates, told, request, where, by_set=by_set)
-    columns: dict[str, Mapping[str, str]] = {}
-    for metric in wanted:
-        found = told.get(metric) or _of_metric(metric, candidates, domains, where)
-        if found:
-            columns[metric] = {domain: found[domain] for domain in domains if domain in found}
-    assumed = False
-    if _softmax_twice(log):
-        is_told = OLD_LOSS in columns.get("nll", {}).values()
-        candidates = [one for one in candidates if one.column != OLD_LOSS]
-        notes = (*notes, f"{OLD_LOSS} is {'' if is_told else 'not '}read: {SOFTMAX_TWICE}")
-    if "accuracy" not in columns:
-        rates = columns.get("error_rate") or _of_metric("error_rate", candidates, domains, where)
-        columns = {"accuracy": rates, **columns} if rates else columns
-    regression = [one for one in named if says(one.column) == "regression"]
-    if "accuracy" not in columns and regression:
-        if not columns:
-            raise _no_classifier(regression[0].column, where)
-        candidates = [one for one in candidates if measure(one.name) != "loss"]
-    if "nll" not in columns and (losses := _of_metric("loss", candidates, domains, where)):
-        columns["nll"], assumed = losses, True
-    accuracies = columns.get("accuracy", {}).values()
-    told_errors = () if "accuracy" in told else told.get("error_rate", {}).values()
-    inverted = tuple(c for c in accuracies if says(c) == "error rate" or c in told_errors)
-    if "nll" not in told:
-        _check_outputs(candidates, columns.get("accuracy", {}), where)
-    absent = [name for name in request.metrics if name not in columns]
-    if absent or not columns:
-        raise _nothing(absent, log, named, where)
-    _check_sets(columns, domains, inverted, where)
-    counts = _of_metric(COUNT, own or (candidates if ours else ()), domains, where)
-    read = {column for per_set in (*columns.values(), counts) for column in per_set.values()}
-    beside = tuple(
-        one.column for one in named if one.side is Side.VALIDATION and one.column not in read
-    )
-    if "accuracy" not in columns:
-        notes = (*notes, *_likely_accuracy(beside))
-    speeds = _speeds(log.header, columns.get("accuracy", {}))
-    return Reading(columns, domains, assumed, inverted, tuple(told), beside, notes, counts, speeds)
-
-
-def _speeds(header: Sequence[str], accuracy: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Set → how long evaluations took and how fast they were, of the set of each accuracy."""
-    found = {}
-    for domain, column in accuracy.items():
-        before = column[: len(PREFIX)]
-        of_set = "" if domain == ONLY_DOMAIN else f"{domain}_"
-        pair = (f"{before}{of_set}runtime", f"{before}{of_set}samples_per_second")
-        same = column.startswith(before + of_set) and _TIMES.fullmatch(pair[0])
-        if same and set(pair) <= set(header):
-            found[domain] = pair
-    return found
-
-
-def _softmax_twice(log: Log) -> bool:
-    """Whether an Ultralytics before 8.3.39 wrote the loss; YOLOv5, with `lr/0`, did not do it."""
-    is_old = log.trainer.name == ULTRALYTICS.name and not {"time", "lr/0"} & set(log.header)
-    return is_old and OLD_LOSS in log.header
-
-
-def _of_callback(named: Iterable[_Named]) -> bool:
-    """Whether a Trainer logged for our callback, which has names of its own in no other way."""
-    names = {one.name.replace("/", "_") for one in named}
-    return names.issuperset(f"{PREFIX}{metric}" for metric in (*MAIN, COUNT))
-
-
-def _metrics_of(own: Sequence[_Named]) -> list[str]:
-    """The metrics that a callback of checkwise logged, in the order of reports."""
-    measured = {measure(one.name) for one in own}
-    return [name for name in NAMES if measure(name) in measured]
-
 
 def has_validation(header: Sequence[str], trainer: Trainer) -> bool:
     """Whether some column is a validation accuracy or loss, of a known trainer any metric."""
@@ -305,6 +216,7 @@ def has_validation(header: Sequence[str], trainer: Trainer) -> bool:
 
 
 def _named(header: Iterable[str], trainer: Trainer) -> list[_Named]:
+    """The columns that measure a model, by what they are called after."""
     sets = {match["set"]: match["prefix"] for c in header if (match := _RUNTIME.fullmatch(c))}
     of_test = trainer.validation if _tested_only(header) else ()
     named = []
@@ -319,9 +231,9 @@ def _named(header: Iterable[str], trainer: Trainer) -> list[_Named]:
         if match := _DATALOADER.fullmatch(column):
             name, domain = match["name"], match["set"]
         for end in (at for at in range(len(column) - 1, 0, -1) if column[at] == "_" and sets):
-            prefix = column[: len(PREFIX)]
-            if column[len(prefix) : end] in sets and sets[column[len(prefix) : end]] == prefix:
-                name, domain = prefix + column[end + 1 :], column[len(prefix) : end]
+            prefix, of_set = column[: len(PREFIX)], column[len(PREFIX) : end]
+            if sets.get(of_set) == prefix:
+                name, domain = prefix + column[end + 1 :], of_set
                 break
         measured = Side.HELD_OUT if column in of_test else _side(name, domain, trainer)
         named.append(_Named(column, name, domain, measured))
@@ -336,190 +248,253 @@ def _tested_only(header: Iterable[str]) -> bool:
 
 def _side(name: str, domain: str | None, trainer: Trainer) -> Side:
     """Which set a column was measured on; an evaluation of the training set is training."""
-    if domain is not None and not set(TRAINING_WORDS).isdisjoint(tokens(domain)):
-        return Side.TRAINING
-    return side(name, trainer)
+    is_training = not set(TRAINING_WORDS).isdisjoint(tokens(domain or ""))
+    return Side.TRAINING if is_training else side(name, trainer)
 
 
-def _told(log: Log, request: Request, where: str) -> dict[str, dict[str, str]]:
-    """Metric → set → column, as the caller says."""
-    told: dict[str, dict[str, str]] = {}
-    for name, column in request.columns.items():
-        if name in AXES:
-            if log.axes.get(name) != column:
+def read_header(log: Log, request: Request) -> Reading:
+    """Decide what is read of a log.
+
+    Raises:
+        InputError: nothing can be read as validation, or several columns could be meant.
+    """
+    return _Header(log, request).reading()
+
+
+class _Header:
+    """The columns of a log, and those of them that may be read on each validation set."""
+
+    def __init__(self, log: Log, request: Request) -> None:
+        self.log, self.request, self.where = log, request, str(log.path)
+        self.named = _named([c for c in log.header if c not in log.axes.values()], log.trainer)
+        self.told = self._told()
+        own = [one for one in self.named if one.is_own and not self.told]
+        # A Trainer logs for our callback, which has names of its own in no other way.
+        logged = {one.name.replace("/", "_") for one in self.named}
+        of_callback = logged.issuperset(f"{PREFIX}{metric}" for metric in (*MAIN, COUNT))
+        self.has_counts = not self.told and (bool(own) or of_callback)
+        by_set = self._is_by_set(own or self.named)
+        self.candidates = [c for c in own or self.named if (c.domain is not None) == by_set]
+        self.domains, self.notes = self._domains(by_set=by_set)
+        if by_set:
+            self.candidates = [one for one in self.candidates if one.domain in self.domains]
+
+    def reading(self) -> Reading:
+        """The columns of accuracy, NLL and the metrics that the caller wants."""
+        told, where = self.told, self.where
+        measured = {measure(one.name) for one in self.candidates if self.has_counts}
+        reported = [name for name in NAMES if measure(name) in measured]
+        wanted = dict.fromkeys(("accuracy", "nll", *told, *self.request.metrics, *reported))
+        found = {metric: self._read(metric) for metric in wanted}
+        columns = {metric: per_set for metric, per_set in found.items() if per_set}
+        self._leave_out_old_loss(columns)
+        if "accuracy" not in columns:
+            rates = columns.get("error_rate") or self._of("error_rate")
+            columns = {"accuracy": rates, **columns} if rates else columns
+        regression = [one.column for one in self.named if says(one.column) == "regression"]
+        if "accuracy" not in columns and regression:
+            if not columns:
                 raise InputError(
-                    f"Expected no --column {name}, because {where} ({log.trainer.name}) itself "
-                    f"says the {name} of every value: leave it out.",
+                    f"Expected the log of a classifier, but {where} has {regression[0]}, which is "
+                    f"of a regression, and no accuracy: its loss is no NLL{OTHER_SCORES}.",
                     code="unsupported",
                 )
-            continue
-        if column not in log.header:
+            self.candidates = [one for one in self.candidates if measure(one.name) != "loss"]
+        losses = {} if "nll" in columns else self._of("loss")
+        if losses:
+            columns["nll"] = losses
+        accuracy = columns.get("accuracy", {})
+        told_errors = () if "accuracy" in told else told.get("error_rate", {}).values()
+        inverted = [c for c in accuracy.values() if says(c) == "error rate" or c in told_errors]
+        if "nll" not in told:
+            self._check_outputs(accuracy)
+        absent = [name for name in self.request.metrics if name not in columns]
+        if absent or not columns:
+            raise self._nothing(absent)
+        self._check_sets(columns, inverted)
+        counts = self._of(COUNT) if self.has_counts else {}
+        read = {column for per_set in (*columns.values(), counts) for column in per_set.values()}
+        validation = [one.column for one in self.named if one.side is Side.VALIDATION]
+        beside = tuple(column for column in validation if column not in read)
+        likely = [column for column in beside if says(column) == "accuracy"]
+        if "accuracy" not in columns and likely:
+            option = f"--column accuracy={likely[0]}"
+            self.notes.append(f"if {likely[0]} is the accuracy to keep, add {option}")
+        return Reading(
+            columns, self.domains, bool(losses), tuple(inverted), tuple(told), beside,
+            tuple(self.notes), counts, self._speeds(accuracy),
+        )  # fmt: skip
+
+    def _told(self) -> dict[str, BySet]:
+        """Metric → set → column, as the caller says."""
+        told: dict[str, BySet] = {}
+        log = self.log
+        named = {name: c for name, c in self.request.columns.items() if name not in AXES}
+        for axis in (name for name in self.request.columns if name in AXES):
+            if log.axes.get(axis) != self.request.columns[axis]:
+                raise InputError(
+                    f"Expected no --column {axis}, because {self.where} ({log.trainer.name}) "
+                    f"itself says the {axis} of every value: leave it out.",
+                    code="unsupported",
+                )
+        for name, column in named.items():
+            if column not in log.header:
+                raise InputError(
+                    f"Expected a column {column!r} for {name}, but {self.where} has "
+                    f"{shortened(log.header)}: check the name.",
+                    code="missing",
+                )
+            match = _OF_SET.fullmatch(name)
+            metric, domain = (match["name"], match["set"]) if match else (name, ONLY_DOMAIN)
+            check_told(metric, column, self.where)
+            told.setdefault(metric, {})[domain] = column
+        if len({_OF_SET.fullmatch(name) is None for name in named}) > 1:
             raise InputError(
-                f"Expected a column {column!r} for {name}, but {where} has "
-                f"{shortened(log.header)}: check the name.",
-                code="missing",
-            )
-        match = _OF_SET.fullmatch(name)
-        metric, domain = (match["name"], match["set"]) if match else (name, ONLY_DOMAIN)
-        check_told(metric, column, where)
-        told.setdefault(metric, {})[domain] = column
-    named = [name for name in request.columns if name not in AXES]
-    if len({_OF_SET.fullmatch(name) is None for name in named}) > 1:
-        raise InputError(
-            f"Expected --column for one validation set or for several, but got both in {where}: "
-            "name the set of each, as in --column 'accuracy[photo]=COLUMN'.",
-            code="ambiguous",
-        )
-    return told
-
-
-def _sets(named: Sequence[_Named], request: Request) -> bool:
-    """Whether several validation sets are read.
-
-    Beside a set without a name, which trainers evaluate while they train, named ones are of
-    single evaluations, and are not read.
-    """
-    told = [name for name in request.columns if name not in AXES]
-    if told:
-        return _OF_SET.fullmatch(told[0]) is not None
-    validation = [one for one in named if one.side is Side.VALIDATION]
-    plain = [one for one in validation if one.domain is None]
-    if any(spells(one.name, metric) for one in plain for metric in SPELLINGS):
-        return False
-    return any(one.domain is not None for one in validation)
-
-
-def _domains(
-    candidates: Sequence[_Named],
-    told: Mapping[str, Mapping[str, str]],
-    request: Request,
-    where: str,
-    *,
-    by_set: bool,
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The validation sets to choose by, and notes on those that are held out by name."""
-    if not by_set:
-        names = {ONLY_DOMAIN}
-    else:
-        names = {domain for per_set in told.values() for domain in per_set}
-        validation = [one for one in candidates if one.side is Side.VALIDATION and not told]
-        names |= {one.validation_set for one in validation}
-    check_held_out(request.held_out, sorted(names), where)
-    left = names - set(request.held_out)
-    if not left:
-        raise InputError(
-            f"No validation set of {where} is left after --held-out: hold out fewer.", code="empty"
-        )
-    if not by_set:
-        return (ONLY_DOMAIN,), ()
-    sides = divide(left, sources=request.sources, where=where)
-    return sides.sources, sides.notes
-
-
-def _of_metric(
-    metric: str, candidates: Iterable[_Named], domains: Sequence[str], where: str
-) -> dict[str, str]:
-    """Set → column of a metric; nothing where no validation column spells it."""
-    found: dict[str, str] = {}
-    known = frozenset(domains)
-    for one in candidates:
-        if one.side is not Side.VALIDATION or one.validation_set not in known:
-            continue
-        if not spells(one.name, metric):
-            continue
-        if one.validation_set in found:
-            shown = {"loss": "nll", "error_rate": "accuracy"}.get(metric, metric)
-            rivals = [found[one.validation_set], one.column]
-            option = metric if metric == "error_rate" else shown
-            raise InputError(
-                f"Expected one column for {shown}, but {where} has {listed(rivals)}: say which one "
-                f"with --column {option}={rivals[0]}.",
+                "Expected --column for one validation set or for several, but got both in "
+                f"{self.where}: name the set of each, as in --column 'accuracy[photo]=COLUMN'.",
                 code="ambiguous",
             )
-        found[one.validation_set] = one.column
-    return {domain: found[domain] for domain in domains if domain in found}
+        return told
 
+    def _is_by_set(self, named: Sequence[_Named]) -> bool:
+        """Whether several validation sets are read.
 
-def _likely_accuracy(beside: Sequence[str]) -> tuple[str, ...]:
-    """What to do where the accuracy may be there under a name of its own."""
-    likely = [column for column in beside if says(column) == "accuracy"]
-    if not likely:
-        return ()
-    return (f"if {likely[0]} is the accuracy to keep, add --column accuracy={likely[0]}",)
+        Beside a set without a name, which trainers evaluate while they train, named ones are of
+        single evaluations, and are not read.
+        """
+        told = [name for name in self.request.columns if name not in AXES]
+        if told:
+            return _OF_SET.fullmatch(told[0]) is not None
+        validation = [one for one in named if one.side is Side.VALIDATION]
+        plain = [one for one in validation if one.domain is None]
+        if any(spells(one.name, metric) for one in plain for metric in SPELLINGS):
+            return False
+        return any(one.domain is not None for one in validation)
 
-
-def _check_outputs(candidates: Sequence[_Named], accuracy: Mapping[str, str], where: str) -> None:
-    """Ask which output counts, where a model has several; their common loss is a sum."""
-    measures = {one.column: measure(one.name) for one in candidates if one.side is Side.VALIDATION}
-    losses = {
-        measured.removesuffix(" loss"): column
-        for column, measured in measures.items()
-        if measured.endswith(" loss")
-    }
-    outputs = {}
-    for column, measured in measures.items():
-        output, _, word = measured.rpartition(" ")
-        if word in ACCURACY_WORDS and output in losses:
-            outputs[column] = losses[output]
-    if not outputs or not set(accuracy.values()) <= set(outputs):
-        return
-    column = next(iter(accuracy.values()), next(iter(outputs)))
-    raise InputError(
-        f"Expected an accuracy and a loss of one output, but {where} has outputs with one each "
-        f"({shortened([*outputs])}): choose one with --column accuracy={column} --column "
-        f"nll={outputs[column]}.",
-        code="ambiguous",
-    )
-
-
-def _check_sets(
-    columns: Mapping[str, Mapping[str, str]],
-    domains: Sequence[str],
-    inverted: Sequence[str],
-    where: str,
-) -> None:
-    for metric, per_set in columns.items():
-        lacking = [domain for domain in domains if domain not in per_set]
-        if lacking:
-            option = "error_rate" if set(per_set.values()) <= set(inverted) else metric
+    def _domains(self, *, by_set: bool) -> tuple[tuple[str, ...], list[str]]:
+        """The validation sets to choose by, and notes on those that are held out by name."""
+        request, where = self.request, self.where
+        names = {domain for per_set in self.told.values() for domain in per_set}
+        if not self.told:
+            validation = (one for one in self.candidates if one.side is Side.VALIDATION)
+            names = {one.domain or ONLY_DOMAIN for one in validation}
+        if not by_set:
+            names = {ONLY_DOMAIN}
+        check_held_out(request.held_out, sorted(names), where)
+        left = names - set(request.held_out)
+        if not left:
             raise InputError(
-                f"Expected {metric} on every validation set, but {where} has no column for "
-                f"{listed(lacking)}: add --column '{option}[{lacking[0]}]=COLUMN', or leave the "
-                f"set out with --held-out {lacking[0]}.",
-                code="missing",
+                f"No validation set of {where} is left after --held-out: hold out fewer.",
+                code="empty",
             )
+        if not by_set:
+            return (ONLY_DOMAIN,), []
+        sides = divide(left, sources=request.sources, where=where)
+        return sides.sources, [*sides.notes]
 
+    def _read(self, metric: str) -> BySet:
+        """Set → column of a metric, as the caller says or by its name."""
+        found = self.told.get(metric) or self._of(metric)
+        return {domain: found[domain] for domain in self.domains if domain in found}
 
-def _no_classifier(column: str, where: str) -> InputError:
-    return InputError(
-        f"Expected the log of a classifier, but {where} has {column}, which is of a regression, "
-        f"and no accuracy: its loss is no NLL{OTHER_SCORES}.",
-        code="unsupported",
-    )
+    def _of(self, metric: str) -> BySet:
+        """Set → column of a metric; nothing where no validation column spells it."""
+        found: BySet = {}
+        for one in self.candidates:
+            domain = one.domain or ONLY_DOMAIN
+            if one.side is not Side.VALIDATION or not spells(one.name, metric):
+                continue
+            if domain in found:
+                shown = {"loss": "nll", "error_rate": "accuracy"}.get(metric, metric)
+                option = metric if metric == "error_rate" else shown
+                raise InputError(
+                    f"Expected one column for {shown}, but {self.where} has "
+                    f"{listed([found[domain], one.column])}: say which one with --column "
+                    f"{option}={found[domain]}.",
+                    code="ambiguous",
+                )
+            found[domain] = one.column
+        return {domain: found[domain] for domain in self.domains if domain in found}
 
+    def _leave_out_old_loss(self, columns: Mapping[str, BySet]) -> None:
+        """An Ultralytics before 8.3.39 wrote a wrong loss; YOLOv5, with `lr/0`, did not do it."""
+        header = set(self.log.header)
+        is_old = self.log.trainer.name == ULTRALYTICS.name and not {"time", "lr/0"} & header
+        if is_old and OLD_LOSS in header:
+            is_told = OLD_LOSS in columns.get("nll", {}).values()
+            self.candidates = [one for one in self.candidates if one.column != OLD_LOSS]
+            self.notes.append(f"{OLD_LOSS} is {'' if is_told else 'not '}read: {SOFTMAX_TWICE}")
 
-def _nothing(absent: Sequence[str], log: Log, named: Sequence[_Named], where: str) -> InputError:
-    """What to say where a wanted metric, or every metric, is missing."""
-    wanted = listed(absent) if absent else "a validation accuracy or loss"
-    found = shortened([one.column for one in named]) if named else "no columns of metrics"
-    has = f"{where} ({log.trainer.name}) has {found}"
-    metrics = absent or ("accuracy", "nll")
-    if absent and absent[0] in log.header:
-        return InputError(
-            f"Expected {absent[0]} on validation, but {where} does not say which set its column "
-            f"of that name was measured on: if it is right, add --column {absent[0]}={absent[0]}.",
-            code="held-out",
+    def _check_outputs(self, accuracy: BySet) -> None:
+        """Ask which output counts, where a model has several; their common loss is a sum."""
+        validation = [one for one in self.candidates if one.side is Side.VALIDATION]
+        measures = {one.column: measure(one.name) for one in validation}
+        losses = {m.removesuffix(" loss"): c for c, m in measures.items() if m.endswith(" loss")}
+        outputs = {}
+        for column, measured in measures.items():
+            output, _, word = measured.rpartition(" ")
+            if word in ACCURACY_WORDS and output in losses:
+                outputs[column] = losses[output]
+        if not outputs or not set(accuracy.values()) <= set(outputs):
+            return
+        column = next(iter(accuracy.values()), next(iter(outputs)))
+        raise InputError(
+            f"Expected an accuracy and a loss of one output, but {self.where} has outputs with one "
+            f"each ({shortened([*outputs])}): choose one with --column accuracy={column} --column "
+            f"nll={outputs[column]}.",
+            code="ambiguous",
         )
-    for kind, reason in (
-        (Side.VALIDATION, "and none is called so: if one of them is that"),
-        (Side.HELD_OUT, "and test columns are not read: if they are validation, not the test set"),
-        (Side.UNKNOWN, "which may be of training: if one of them is validation"),
-    ):
-        columns = [one.column for one in named if one.side is kind]
-        if columns:
+
+    def _check_sets(self, columns: Mapping[str, BySet], inverted: Sequence[str]) -> None:
+        for metric, per_set in columns.items():
+            lacking = [domain for domain in self.domains if domain not in per_set]
+            if lacking:
+                option = "error_rate" if set(per_set.values()) <= set(inverted) else metric
+                raise InputError(
+                    f"Expected {metric} on every validation set, but {self.where} has no column "
+                    f"for {listed(lacking)}: add --column '{option}[{lacking[0]}]=COLUMN', or "
+                    f"leave the set out with --held-out {lacking[0]}.",
+                    code="missing",
+                )
+
+    def _speeds(self, accuracy: BySet) -> dict[str, tuple[str, str]]:
+        """Set → how long evaluations took and how fast they were, of the set of each accuracy."""
+        found = {}
+        for domain, column in accuracy.items():
+            before = column[: len(PREFIX)]
+            of_set = "" if domain == ONLY_DOMAIN else f"{domain}_"
+            pair = (f"{before}{of_set}runtime", f"{before}{of_set}samples_per_second")
+            same = column.startswith(before + of_set) and _TIMES.fullmatch(pair[0])
+            if same and set(pair) <= set(self.log.header):
+                found[domain] = pair
+        return found
+
+    def _nothing(self, absent: Sequence[str]) -> InputError:
+        """What to say where a wanted metric, or every metric, is missing."""
+        where, log = self.where, self.log
+        wanted = listed(absent) if absent else "a validation accuracy or loss"
+        columns = [one.column for one in self.named]
+        found = shortened(columns) if columns else "no columns of metrics"
+        has = f"{where} ({log.trainer.name}) has {found}"
+        if absent and absent[0] in log.header:
+            return InputError(
+                f"Expected {absent[0]} on validation, but {where} does not say which set its "
+                f"column of that name was measured on: if it is right, add --column "
+                f"{absent[0]}={absent[0]}.",
+                code="held-out",
+            )
+        for kind, reason in (
+            (Side.VALIDATION, "and none is called so: if one of them is that"),
+            (Side.HELD_OUT, "and test columns are not read: if they are validation, not the test "
+             "set"),
+            (Side.UNKNOWN, "which may be of training: if one of them is validation"),
+        ):  # fmt: skip
+            columns = [one.column for one in self.named if one.side is kind]
+            if not columns:
+                continue
             # A plain `loss` is of training in most logs, whatever its name leaves open.
             likely = [c for c in columns if kind is not Side.UNKNOWN or measure(c) != "loss"]
-            option = how_to_map(metrics, likely) if likely else ""
+            option = how_to_map(absent or ("accuracy", "nll"), likely) if likely else ""
             is_other = not absent and kind is Side.VALIDATION and "COLUMN" in (option or "COLUMN")
             others = OTHER_SCORES if is_other and len(columns) > 1 else ""
             add = f", {reason}, add {option}" if option else ""
@@ -528,7 +503,7 @@ def _nothing(absent: Sequence[str], log: Log, named: Sequence[_Named], where: st
                 f"Expected {wanted}, but {has}{add}{do}.",
                 code="held-out" if kind is Side.HELD_OUT else "missing",
             )
-    return InputError(f"Expected {wanted}, but {has}: {LOG_THEM}.", code="missing")
+        return InputError(f"Expected {wanted}, but {has}: {LOG_THEM}.", code="missing")
 
 
 def how_to_map(metrics: Sequence[str], columns: Sequence[str]) -> str:

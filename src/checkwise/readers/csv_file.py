@@ -11,7 +11,7 @@ from checkwise.errors import InputError
 from checkwise.readers.request import opened, size_of
 
 SEPARATORS = (",", ";", "\t")
-LONGEST_LINE = 1 << 22  # bytes of a first or last line; a chart of a thousand runs has 400,000
+LONGEST_LINE = 1 << 20  # bytes of a first or last line; a chart of a thousand runs has 400,000
 
 
 @dataclass(frozen=True)

@@ -68,13 +68,11 @@ def evaluations(
         closing: how many steps after the last one an evaluation outside the training is logged.
     """
     by = _axis(columns, where)
-    keyed = {name: _in_order(points, by, name, where) for name, points in columns.items()}
-    resumed = min((key for _, keys, _ in keyed.values() for key in _goes_back(keys)), default=None)
-    parts = {
-        name: _runs(points, keys, name, where, by, resumed, notes)
-        for name, (points, keys, notes) in keyed.items()
-    }
+    read = [_in_order(name, points, by, where) for name, points in columns.items()]
+    resumed = min((key for column in read for key in _goes_back(column.keys)), default=None)
+    parts = {column.name: column.runs(resumed) for column in read}
     counts = {name: len(runs) for name, runs in parts.items()}
+    number = next(iter(counts.values()))
     if len(set(counts.values())) > 1:
         shown_counts = ", ".join(f"{name} {count} times" for name, count in counts.items())
         raise InputError(
@@ -82,7 +80,6 @@ def evaluations(
             f"begin {shown_counts}: split the file by run.",
             code="differs",
         )
-    number = next(iter(counts.values()))
     runs = [_joined({name: parts[name][k] for name in parts}, by, where) for k in range(number)]
     return _without_single([_without_closing(run, closing) for run in runs])
 
@@ -102,7 +99,6 @@ def _axis(columns: Mapping[str, Points], where: str) -> str:
             continue
         if set.intersection(*(set(column.tolist()) for column in keys)):
             return by
-    names = listed(list(columns))
     for name, points in columns.items():
         bare = int((np.isnan(points.steps) & np.isnan(points.epochs)).sum())
         if bare:
@@ -113,16 +109,14 @@ def _axis(columns: Mapping[str, Points], where: str) -> str:
                 code="missing",
             )
     raise InputError(
-        f"Expected {names} at the same steps or epochs, but in {where} they share none: log them "
-        "together, or name the column of steps with --column step=COLUMN.",
+        f"Expected {listed(list(columns))} at the same steps or epochs, but in {where} they share "
+        "none: log them together, or name the column of steps with --column step=COLUMN.",
         code="differs",
     )
 
 
-def _in_order(
-    points: Points, by: str, name: str, where: str
-) -> tuple[Points, list[int], tuple[str, ...]]:
-    """The cells with their steps; those of rows that were sorted otherwise in order of steps."""
+def _in_order(name: str, points: Points, by: str, where: str) -> _Column:
+    """A column; where its rows were sorted otherwise, in order of steps."""
     keys = []
     for key in (points.steps if by == "step" else points.epochs).tolist():
         if not 0 <= key < LARGEST_STEP or key != int(key):
@@ -132,8 +126,9 @@ def _in_order(
                 code="format",
             )
         keys.append(int(key))
+    column = _Column(name, keys, points.epochs.tolist(), points.cells, by, where)
     if len(set(keys)) < len(keys) or len(keys) < 3 or not _goes_back(keys[:-1]):
-        return points, keys, ()
+        return column
     by_text = sorted(keys, key=str)
     if keys not in (sorted(keys)[::-1], by_text, by_text[::-1]):
         place = next(k for k in range(1, len(keys)) if keys[k] < keys[k - 1])
@@ -143,11 +138,14 @@ def _in_order(
             "sort the rows by step, or split the file by run.",
             code="format",
         )
-    order = np.argsort(keys)
-    ordered = Points(
-        points.steps[order], points.epochs[order], [points.cells[place] for place in order]
+    order = np.argsort(keys).tolist()
+    return replace(
+        column,
+        keys=[keys[place] for place in order],
+        epochs=[column.epochs[place] for place in order],
+        cells=[points.cells[place] for place in order],
+        notes=("s are put in order",),
     )
-    return ordered, [keys[place] for place in order], ("s are put in order",)
 
 
 def _goes_back(keys: Sequence[int]) -> list[int]:
@@ -164,55 +162,84 @@ class _Run:
     notes: tuple[str, ...]
 
 
-def _runs(
-    points: Points,
-    keys: Sequence[int],
-    name: str,
-    where: str,
-    by: str,
-    resumed: int | None,
-    said: tuple[str, ...],
-) -> list[_Run]:
-    """The runs of one column; ``resumed`` is the first step to which any column goes back."""
-    runs: list[_Run] = []
-    values: dict[int, float] = {}
-    epochs: dict[int, int] = {}
-    notes: list[str] = [*said]
-    back: list[int] = []
-    first, before = keys[0], -1
-    groups = _groups(points.cells, keys)
-    _check_batches(groups, points.cells, name, where, by)
-    for number, (key, places) in enumerate(groups, start=1):
-        if key < before and key <= first:
-            runs.append(_Run(values, epochs, (*_resumed(back), *notes)))
-            values, epochs, notes, back, first = {}, {}, [], [], key
-        elif key < before:
-            back.append(key)
-            while values and next(reversed(values)) >= key:
-                values.popitem()
-        logged = [_number(points.cells[place], name, key, where) for place in places]
-        at_the_end = number == len(groups) or groups[number][0] < key
-        if resumed is not None and resumed <= key:
-            at_the_end = False
-        if at_the_end and len(set(logged)) > 1:
-            notes.append(f" {key} is logged twice at the end: the first is read")
-        values[key] = logged[0] if at_the_end else logged[-1]
-        epoch = float(points.epochs[places[-1]])
-        if epoch.is_integer():
-            epochs[key] = int(epoch)
-        before = key
-    return [*runs, _Run(values, epochs, (*_resumed(back), *notes))]
+@dataclass(frozen=True)
+class _Column:
+    """The cells of a column with their steps, or epochs, in the order in which they are read."""
 
+    name: str
+    keys: Sequence[int]
+    epochs: Sequence[float]
+    cells: Sequence[Any]
+    by: str
+    where: str
+    notes: tuple[str, ...] = ()
 
-def _groups(cells: Sequence[Any], keys: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """The places of the cells that a step has in a row, without the nan that fills sparse rows."""
-    groups = []
-    for key, members in groupby(range(len(keys)), key=keys.__getitem__):
-        places = list(members)
-        if len(places) > 1:
-            places = [place for place in places if not _is_nan(cells[place])] or places[:1]
-        groups.append((key, places))
-    return groups
+    def runs(self, resumed: int | None) -> list[_Run]:
+        """Its runs; ``resumed`` is the first step to which any column goes back."""
+        runs: list[_Run] = []
+        values: dict[int, float] = {}
+        epochs: dict[int, int] = {}
+        notes: list[str] = [*self.notes]
+        back: list[int] = []
+        first, before = self.keys[0], -1
+        groups = self._groups()
+        self._check_batches(groups)
+        for number, (key, places) in enumerate(groups, start=1):
+            if key < before and key <= first:
+                runs.append(_Run(values, epochs, (*_resumed(back), *notes)))
+                values, epochs, notes, back, first = {}, {}, [], [], key
+            elif key < before:
+                back.append(key)
+                while values and next(reversed(values)) >= key:
+                    values.popitem()
+            logged = [_number(self.cells[place], self.name, key, self.where) for place in places]
+            at_the_end = number == len(groups) or groups[number][0] < key
+            if resumed is not None and resumed <= key:
+                at_the_end = False
+            if at_the_end and len(set(logged)) > 1:
+                notes.append(f" {key} is logged twice at the end: the first is read")
+            values[key] = logged[0] if at_the_end else logged[-1]
+            epoch = float(self.epochs[places[-1]])
+            if epoch.is_integer():
+                epochs[key] = int(epoch)
+            before = key
+        return [*runs, _Run(values, epochs, (*_resumed(back), *notes))]
+
+    def _groups(self) -> list[tuple[int, list[int]]]:
+        """The places of the cells of a step in a row, without the nan that fills sparse rows."""
+        groups = []
+        for key, members in groupby(range(len(self.keys)), key=self.keys.__getitem__):
+            places = list(members)
+            if len(places) > 1:
+                places = [k for k in places if not _is_nan(self.cells[k])] or places[:1]
+            groups.append((key, places))
+        return groups
+
+    def _check_batches(self, groups: Sequence[tuple[int, list[int]]]) -> None:
+        """Refuse a column in which most steps have several values."""
+        name, cells, where, by = self.name, self.cells, self.where, self.by
+        several = [
+            (key, places)
+            for key, places in groups
+            if len(places) > 1 and any(cells[place] != cells[places[0]] for place in places)
+        ]
+        # One step logged twice may be evaluated again after training; an epoch that never changes
+        # is of many trainings of one epoch, and nobody can tell which row is which checkpoint.
+        if len(groups) == 1 and several and (by == "epoch" or len(several[0][1]) > 2):
+            raise InputError(
+                f"Expected {by}s that count on, but every one of the {len(several[0][1])} values "
+                f"of {name!r} in {where} is at {by} {groups[0][0]}, as where fit(epochs=1) is "
+                "called in a loop: pass initial_epoch to fit, or number the rows in that column.",
+                code="ambiguous",
+            )
+        if len(groups) < 2 or 2 * len(several) <= len(groups):
+            return
+        key, places = max(several, key=lambda one: len(one[1]))
+        raise InputError(
+            f"Expected one value of {name!r} per evaluation, but {where} has {len(places)} at "
+            f"{key}, as of single batches: log the value on the whole validation set.",
+            code="ambiguous",
+        )
 
 
 def _is_nan(cell: Any) -> bool:
@@ -226,34 +253,6 @@ def _resumed(back: Sequence[int]) -> tuple[str, ...]:
     places = ", ".join(map(str, back[:MOST_PLACES]))
     more = f" and {len(back) - MOST_PLACES} more" if len(back) > MOST_PLACES else ""
     return (f" resumed at {places}{more}: what came after before is replaced",)
-
-
-def _check_batches(
-    groups: Sequence[tuple[int, list[int]]], cells: Sequence[Any], name: str, where: str, by: str
-) -> None:
-    """Refuse a column in which most steps have several values."""
-    several = [
-        (key, places)
-        for key, places in groups
-        if len(places) > 1 and any(cells[place] != cells[places[0]] for place in places)
-    ]
-    # One step logged twice may be evaluated again after training; an epoch that never changes is
-    # of many trainings of one epoch, and nobody can tell which row is which checkpoint.
-    if len(groups) == 1 and several and (by == "epoch" or len(several[0][1]) > 2):
-        raise InputError(
-            f"Expected {by}s that count on, but every one of the {len(several[0][1])} values of "
-            f"{name!r} in {where} is at {by} {groups[0][0]}, as where fit(epochs=1) is called in a "
-            "loop: pass initial_epoch to fit, or number the rows in that column.",
-            code="ambiguous",
-        )
-    if len(groups) < 2 or 2 * len(several) <= len(groups):
-        return
-    key, places = max(several, key=lambda one: len(one[1]))
-    raise InputError(
-        f"Expected one value of {name!r} per evaluation, but {where} has {len(places)} at {key}, "
-        "as of single batches: log the value on the whole validation set.",
-        code="ambiguous",
-    )
 
 
 def _number(cell: Any, name: str, key: int, where: str) -> float:

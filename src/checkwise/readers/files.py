@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -42,15 +41,11 @@ def is_parquet(path: Path) -> bool:
 def read_parquet(path: Path, request: Request) -> list[LoadedRun]:
     """The runs of a table, or the one of a trainer's log."""
     sheet = open_parquet(path)
-    everything = np.arange(sheet.rows)
-    header = list(sheet.header(everything))
+    header = list(sheet.header(np.arange(sheet.rows)))
     if is_tidy(header, request) or not header:
         return tables.read(sheet, request)
-
-    def rows(names: Sequence[str]) -> Iterator[Sequence[Any]]:
-        return zip(*(sheet.cells(name, everything) for name in names), strict=True)
-
-    return log_runs.read([log_of_rows(path, trainer_of(header), header, rows, request)], request)
+    log = log_of_rows(path, trainer_of(header), header, sheet.cells, request)
+    return log_runs.read([log], request)
 
 
 def is_json(path: Path) -> bool:
@@ -91,8 +86,12 @@ def _begins_with_record(path: Path) -> bool:
 
 
 def _read_records(lines: Iterable[Line], path: Path, request: Request) -> list[LoadedRun]:
-    header = list(dict.fromkeys(name for line in lines for name in line.fields))
+    header: dict[str, None] = {}
+    columns: dict[str, bool] = {}
+    for line in lines:
+        header |= dict.fromkeys(line.fields)
+        json_log.add_columns(line, columns)
     notes = lines.notes if isinstance(lines, JsonLines) else ()
-    if is_tidy(header, request):
-        return tables.read(tables.sheet_of([*lines], notes, path), request)
-    return log_runs.read([json_log.of_lines(lines, path, request, notes=notes)], request)
+    if is_tidy([*header], request):
+        return tables.read(tables.sheet_of(lines, notes, path), request)
+    return log_runs.read([json_log.of_lines(lines, columns, path, request, notes=notes)], request)

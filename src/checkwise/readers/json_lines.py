@@ -67,6 +67,7 @@ class JsonLines:
     def __init__(self, path: Path) -> None:
         self.path, self.size = path, size_of(path)
         self.notes: tuple[str, ...] = ()
+        self._is_checked = False  # for keys that stand twice
 
     def __iter__(self) -> Iterator[Line]:
         is_first = True
@@ -74,7 +75,8 @@ class JsonLines:
         for number, text in texts:
             where = f"{self.path} line {number}"
             try:
-                fields = parsed(text.decode("utf-8-sig" if number == 1 else "utf-8"), where)
+                decoded = text.decode("utf-8-sig" if number == 1 else "utf-8")
+                fields = json.loads(decoded) if self._is_checked else parsed(decoded, where)
             except InputError:
                 raise
             # Also an integer of thousands of digits, or brackets nested too deep to follow.
@@ -92,6 +94,7 @@ class JsonLines:
                 )
             is_first = False
             yield Line(number, fields)
+        self._is_checked = True
         if is_first:
             raise NoRecordsError(
                 f"Expected one JSON record per line, but {self.path} holds no complete record: "

@@ -90,23 +90,30 @@ def open_records(
                 code="format",
             )
     lines = [Line(k, record) for k, record in enumerate(records, 1)]
-    return of_lines(lines, path, request, trainer=trainer, notes=notes)
+    columns: dict[str, bool] = {}
+    for line in lines:
+        add_columns(line, columns)
+    return of_lines(lines, columns, path, request, trainer=trainer, notes=notes)
+
+
+def add_columns(line: Line, columns: dict[str, bool]) -> None:
+    """Note the columns of a record, and whether some cell of each is no list."""
+    for name, cell in flattened(line.fields).items():
+        columns[name] = columns.get(name, False) or not isinstance(cell, list)
 
 
 def of_lines(
     lines: Iterable[Line],
+    columns: Mapping[str, bool],
     path: Path,
     request: Request,
     *,
     trainer: Trainer | None = None,
     notes: Sequence[str] = (),
 ) -> Log:
-    single: dict[str, bool] = {}  # name → whether some cell is no list
-    for line in lines:
-        for name, cell in flattened(line.fields).items():
-            single[name] = single.get(name, False) or not isinstance(cell, list)
-    header = [name for name in single if single[name]]
-    beside = [name for name in single if not single[name]]
+    """The log whose rows are records with these columns."""
+    header = [name for name in columns if columns[name]]
+    beside = [name for name in columns if not columns[name]]
     if not header:
         raise InputError(
             f"Expected records of evaluations, but {path} holds none yet.", code="empty"

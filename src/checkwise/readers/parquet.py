@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.readers.request import read_bytes
-from checkwise.readers.tables import MOST_ROWS, Rows, Sheet
+from checkwise.readers.tables import MOST_ROWS, Sheet
 
 MAGIC = b"PAR1"
 
@@ -23,10 +24,9 @@ def open_parquet(path: Path) -> Sheet:
             "`pip install 'checkwise[parquet]'`, or save the table as CSV.",
             code="missing",
         ) from None
-    data = io.BytesIO(read_bytes(path))
     try:
-        schema = pq.ParquetFile(data)
-        header, length = list(schema.schema_arrow.names), schema.metadata.num_rows
+        file = pq.ParquetFile(io.BytesIO(read_bytes(path)))
+        header, length = list(file.schema_arrow.names), file.metadata.num_rows
     except Exception as error:
         raise _not_parquet(path, error) from None
     if length > MOST_ROWS:  # equal rows take no room in the file
@@ -36,10 +36,13 @@ def open_parquet(path: Path) -> Sheet:
             code="unsupported",
         )
 
-    def cells(column: str, rows: Rows) -> list[Any]:
+    def cells(names: Sequence[str]) -> Iterator[Sequence[Any]]:
         try:
-            taken = pq.read_table(data, columns=[column]).column(column).take(rows)
-            return list(taken.to_pylist())
+            for part in file.iter_batches(columns=[*dict.fromkeys(names)]):
+                places = [part.schema.get_field_index(name) for name in names]
+                if -1 in places:
+                    raise ValueError("two columns of one name")
+                yield from zip(*(part.column(at).to_pylist() for at in places), strict=True)
         except Exception as error:
             raise _not_parquet(path, error) from None
 

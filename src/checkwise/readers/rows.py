@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -17,12 +17,11 @@ from checkwise.readers import log
 from checkwise.readers.columns import EPOCH_COLUMNS, STEP_COLUMNS, Side, side, tokens
 from checkwise.readers.log import Log, Points, Trainer
 from checkwise.readers.request import Request
-from checkwise.readers.tables import RUN_COLUMNS
+from checkwise.readers.tables import AT_ONCE, RUN_COLUMNS
 from checkwise.records import EMPTY, FACTS, REQUIRED, Columns, check_sorting, is_validation_of
 
 # The cells under some names, row by row; every call begins at the first row.
-Rows = Callable[[Sequence[str]], Iterator[Sequence[Any]]]
-AT_ONCE = 1000  # rows that are turned into columns together
+Rows = Callable[[Sequence[str]], Iterable[Sequence[Any]]]
 
 
 def trainer_of(header: Sequence[str]) -> Trainer:
@@ -86,7 +85,7 @@ def log_of_rows(
         return points_of(axes, names, rows([*axes.values(), *names]))
 
     def said() -> Columns:
-        left = rows([*axes.values(), *others])
+        left = iter(rows([*axes.values(), *others]))
         while some := list(islice(left, AT_ONCE)):
             filled = [row[len(axes) :] for row in some if not all(map(is_empty, row[: len(axes)]))]
             if filled:
@@ -96,7 +95,7 @@ def log_of_rows(
 
 
 def points_of(
-    axes: Mapping[str, str], names: Sequence[str], rows: Iterator[Sequence[Any]]
+    axes: Mapping[str, str], names: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> dict[str, Points]:
     """The filled cells under some names, from rows that begin with the cells of ``axes``."""
     places = {axis: place for place, axis in enumerate(axes)}

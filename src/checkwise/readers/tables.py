@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from checkwise.records import (
     FACTS,
     SORTING,
     CellColumns,
+    Columns,
     RunKey,
     SourceRows,
     Trajectory,
@@ -94,24 +96,45 @@ RUN_COLUMNS = ("run", "dataset", "algorithm", "hparams_seed", "trial_seed")
 HELD_OUT_JOURNAL = {"step", "diverged", "split", "n", "correct"}
 
 Rows = NDArray[np.int64]
+AT_ONCE = 1000  # rows that are turned into columns together
 
 
 @dataclass(frozen=True)
 class Sheet:
     """A table from which only the cells are read that somebody asks for.
 
-    ``header`` returns the columns that some rows have, ``cells`` one column of these rows.
+    Args:
+        path: the file.
+        rows: how many rows it has.
+        header: the columns that some rows have.
+        cells: the cells of some columns, row by row; every call begins at the first row.
+        notes: what to say about how it was read.
     """
 
     path: Path
     rows: int
     header: Callable[[Rows], Sequence[str]]
-    cells: Callable[[str, Rows], Sequence[Any]]
+    cells: Callable[[Sequence[str]], Iterable[Sequence[Any]]]
     notes: tuple[str, ...] = ()
 
     def columns(self, reading: Mapping[str, str], rows: Rows) -> CellColumns:
-        """Name → cells, for names that stand for columns of the table."""
-        return {name: objects(self.cells(column, rows)) for name, column in reading.items()}
+        """Name → cells in some rows, for names that stand for columns of the table."""
+        cells: list[list[Any]] = [[] for _ in reading]
+        for row in self._in(rows, [*reading.values()]):
+            for column, cell in zip(cells, row, strict=True):
+                column.append(cell)
+        return {name: objects(column) for name, column in zip(reading, cells, strict=True)}
+
+    def beside(self, names: Sequence[str], rows: Rows) -> Columns:
+        """Columns that are not read, in parts."""
+        left = self._in(rows, names)
+        while part := list(islice(left, AT_ONCE)):
+            yield from zip(names, zip(*part, strict=True), strict=True)
+
+    def _in(self, rows: Rows, names: Sequence[str]) -> Iterator[Sequence[Any]]:
+        wanted = np.zeros(self.rows, bool)
+        wanted[rows] = True
+        return compress(self.cells(names), wanted.tolist()) if names else iter(())
 
 
 def read(sheet: Sheet, request: Request) -> list[LoadedRun]:
@@ -147,7 +170,7 @@ def sort_rows(sheet: Sheet, request: Request) -> SourceRows:
         where,
         held_out=request.held_out,
         sources=request.sources,
-        beside=lambda rows: ((c, sheet.cells(c, rows)) for c in unread),
+        beside=lambda rows: sheet.beside(unread, rows),
         labels=labels,
     )
 
@@ -246,27 +269,29 @@ def open_csv(path: Path, request: Request) -> Sheet:
     """A file of separated values, whose first line names the columns, as a table."""
     file = open_csv_file(path, SEPARATORS)
     check_header(file.header, request, path)
-    table = list(file.rows())
     places: dict[str, list[int]] = {}
     for place, name in enumerate(file.header):
         places.setdefault(name, []).append(place)
 
-    def cells(column: str, rows: Rows) -> list[Any]:
-        place, *others = places[column]
-        if others:  # which nobody reads, but each may say what is held out
-            return [[table[row][p] for p in places[column]] for row in rows.tolist()]
-        return [table[row][place] for row in rows.tolist()]
+    def cells(names: Sequence[str]) -> Iterator[Sequence[Any]]:
+        wanted = [places[name] for name in names]
+        for row in file.rows():
+            # Nobody reads columns of one name, but each may say what is held out.
+            yield [row[at[0]] if len(at) == 1 else [row[k] for k in at] for at in wanted]
 
-    return Sheet(path, len(table), lambda rows: list(places), cells)
+    return Sheet(path, sum(1 for _ in file.rows()), lambda rows: list(places), cells)
 
 
-def sheet_of(lines: Sequence[Line], notes: Iterable[str], path: Path) -> Sheet:
+def sheet_of(lines: Iterable[Line], notes: Iterable[str], path: Path) -> Sheet:
     """Lines of JSON as a table, each one row."""
 
     def header(rows: Rows) -> list[str]:
-        return list(dict.fromkeys(name for row in rows.tolist() for name in lines[row].fields))
+        wanted = frozenset(rows.tolist())
+        kept = (line.fields for row, line in enumerate(lines) if row in wanted)
+        return list(dict.fromkeys(name for fields in kept for name in fields))
 
-    def cells(column: str, rows: Rows) -> list[Any]:
-        return [lines[row].fields.get(column) for row in rows.tolist()]
+    def cells(names: Sequence[str]) -> Iterator[Sequence[Any]]:
+        for line in lines:
+            yield [line.fields.get(name) for name in names]
 
-    return Sheet(path, len(lines), header, cells, tuple(notes))
+    return Sheet(path, sum(1 for _ in lines), header, cells, tuple(notes))
