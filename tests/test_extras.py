@@ -176,7 +176,7 @@ def test_a_command_works_or_names_the_extra(said: tuple[str, dict[str, Any]]) ->
             "efficientnet_lite_pytorch",
             "from checkwise.study.train.extract import backbone_named as b; b('lite0')",
         ),
-        ("matplotlib", "from checkwise.study.figures import style; style.new()"),
+        ("matplotlib", "from checkwise.study.figures import new_figure; new_figure()"),
         (
             "transformers",
             "from checkwise.integrations.transformers import ReliabilityCallback",
