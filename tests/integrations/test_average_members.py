@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import checkwise as cw
 from checkwise.cli import app
-from checkwise.integrations.callback_arguments import described
+from checkwise.integrations.callbacks import Options
 from tests.refusals import refused
 from tests.requirements import package
 
@@ -74,7 +74,7 @@ def test_transformers_keeps_the_members_and_says_which(
 ) -> None:
     package("transformers")
     package("accelerate")
-    from checkwise.integrations.transformers.callback import ReliabilityCallback
+    from checkwise.integrations.transformers import ReliabilityCallback
     from tests.integrations import transformers_runs as runs
 
     table, labels = runs.script(RISING, n=60)
@@ -110,10 +110,14 @@ def test_a_tolerance_that_is_none_is_refused_before_any_training(tmp_path: Path)
 
 def test_the_sentence_names_the_tolerance_only_where_it_is_not_the_usual_one() -> None:
     live = cw.LiveSelector("source-acc")
-    assert described(live, 1, Path("run")) == ""
     for step, accuracy in enumerate(np.array([0.5, 0.89, 0.9])):
         live.add(step, {"val": {"accuracy": float(accuracy), "n": 100}})
-    assert "--within-pp" not in described(live, "1.0", Path("run"))
-    assert "steps 1 and 2. " in described(live, 1, Path("run"))
-    assert "--within-pp 0.5 -o" in described(live, 0.5, Path("run"))
-    assert "step 2. " in described(live, 0.5, Path("run"))
+
+    def said(within: Any) -> str:
+        options = Options(cw.Choice("source-acc"), average_within_pp=within)
+        return options.average_of(options.members(live), Path("run"))
+
+    assert "--within-pp" not in said("1.0")
+    assert "steps 1 and 2. " in said(1)
+    assert "--within-pp 0.5 -o" in said(0.5)
+    assert "step 2. " in said(0.5)

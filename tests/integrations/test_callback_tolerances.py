@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.integrations.validation_sums import ValidationSums, merged
+from checkwise.integrations.validation import ValidationSums, merged
 from checkwise.metrics import Accumulator
 from tests.requirements import available
 
 available("lightning", "transformers", "accelerate")
 
 from checkwise.integrations.lightning import ReliabilityCheckpoint
-from checkwise.integrations.transformers.callback import ReliabilityCallback
+from checkwise.integrations.transformers import ReliabilityCallback
 from tests.integrations.lightning_models import fit
 from tests.integrations.transformers_runs import arguments, outputs_of, script, scripted_trainer
 from tests.refusals import refused

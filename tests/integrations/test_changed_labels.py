@@ -107,7 +107,7 @@ def test_lightning(tmp_path: Path, shuffle: bool) -> None:
 
 def test_transformers(tmp_path: Path) -> None:
     available("transformers", "accelerate")
-    from checkwise.integrations.transformers.callback import ReliabilityCallback
+    from checkwise.integrations.transformers import ReliabilityCallback
     from tests.integrations.transformers_runs import arguments, script, scripted_trainer
 
     table, labels = script([0.1, 0.5, 0.8, 0.78, 0.75, 0.7])

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import checkwise as cw
-from checkwise.integrations.checkpoint_folder import CheckpointFolder
+from checkwise.integrations.callbacks import Options
+from checkwise.integrations.folder import CheckpointFolder
 from checkwise.selection import Choice
 from tests.integrations.selections import predictions
 
@@ -40,7 +41,7 @@ def _name(path: Path, version: int | None) -> str:
 
 def train(folder: Path, *, resumed: bool = False) -> tuple[int, ...]:
     """What a callback does with each checkpoint; the steps in the end."""
-    checkpoints = CheckpointFolder(Choice("ac-nc"), None, {}, predictions=True)
+    checkpoints = CheckpointFolder(Options(Choice("ac-nc"), predictions=True))
     try:
         newest = checkpoints.newest_file(folder)
         plan = checkpoints.open(folder, None if newest is None else str(newest))
@@ -105,7 +106,7 @@ def test_a_record_that_could_not_be_written_is_added_again(
 def test_a_writer_that_quotes_the_system_is_understood(
     error: type[Exception], tmp_path: Path
 ) -> None:
-    folder = CheckpointFolder(Choice("ac-nc"), None, {})
+    folder = CheckpointFolder(Options(Choice("ac-nc")))
     folder.open(tmp_path)
     step, sets = next(iter(SAID.items()))
     outcome = folder.weigh(step, sets)

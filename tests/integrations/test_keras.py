@@ -312,8 +312,6 @@ def test_members_of_an_average_and_trackers_as_with_the_other_callbacks(
         ({"outputs": "logits"}, "a function as outputs"),
         ({"every": 0}, "every"),
         ({"batch_size": 0}, "batch_size"),
-        ({"resume": 3}, "True, False or a checkpoint as resume"),
-        ({"weights_only": "yes"}, "True or False as weights_only"),
         ({"dirpath": "gs://bucket/run"}, "a folder of this machine"),
         ({"held_out": "c"}, "'c'"),
         ({"sets": {}}, "at least one validation set"),

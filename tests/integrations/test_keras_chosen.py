@@ -17,8 +17,7 @@ available("keras")
 
 import keras
 
-from checkwise.integrations.keras import ReliabilityCheckpoint
-from checkwise.integrations.keras_validation import load_chosen
+from checkwise.integrations.keras import ReliabilityCheckpoint, load_chosen
 from tests.integrations.keras_models import Watch, examples, fit, network, validation_sets
 from tests.refusals import refused
 

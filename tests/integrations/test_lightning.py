@@ -288,8 +288,6 @@ def test_wrong_arguments_are_refused_before_any_training(tmp_path: Path) -> None
         callback(tmp_path, tracker="mlflow")
     with refused("value: outputs"):
         callback(tmp_path, outputs="logits")
-    with refused("value: filename"):
-        callback(tmp_path, filename=5)
     with refused("differs: a and b … 1 dataloader"):
         fit(tmp_path, callback(tmp_path), names="a")
     with refused("missing"):

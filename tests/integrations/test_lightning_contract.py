@@ -70,9 +70,8 @@ def test_it_is_a_model_checkpoint_with_all_that_loggers_read(tmp_path: Path) -> 
 
 def test_nothing_private_of_the_base_class_is_replaced() -> None:
     own = set(vars(ReliabilityCheckpoint)) | {
-        "_domains", "_outputs", "_partial", "_bins", "_bandwidth", "_checkpoints", "_sums",
-        "_outcome", "_params", "_resumes", "_saved_in", "_trained_in", "_newest",
-        "_followed",
+        "_domains", "_outputs", "_partial", "_options", "_checkpoints", "_sums", "_outcome",
+        "_resumes", "_saved_in", "_trained_in", "_newest", "_followed",
     }  # fmt: skip
     base = set(dir(ModelCheckpoint)) | set(vars(ModelCheckpoint()))
     private = {name for name in own & base if name.startswith("_") and not name.endswith("__")}

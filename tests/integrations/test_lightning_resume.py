@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import checkwise as cw
-from checkwise.integrations.validation_sums import ValidationSums
+from checkwise.integrations.validation import ValidationSums
 from checkwise.selection import KeepLast
 from checkwise.store import state_of
 from tests.requirements import available

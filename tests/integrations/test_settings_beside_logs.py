@@ -118,7 +118,7 @@ def test_lightning(tmp_path: Path) -> None:
 
 def test_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     available("transformers", "accelerate", "tensorboard")
-    from checkwise.integrations.transformers.callback import ReliabilityCallback
+    from checkwise.integrations.transformers import ReliabilityCallback
     from tests.integrations.transformers_runs import arguments, script, scripted_trainer
 
     table, labels = script([0.1, 0.5, 0.8, 0.78, 0.75, 0.7])

@@ -17,7 +17,7 @@ available("transformers", "accelerate")
 
 from transformers import TrainerCallback
 
-from checkwise.integrations.transformers.callback import ReliabilityCallback
+from checkwise.integrations.transformers import ReliabilityCallback
 from tests.integrations.transformers_runs import (
     Rows,
     arguments,

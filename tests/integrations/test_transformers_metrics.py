@@ -24,8 +24,7 @@ from transformers import (
     ViTForImageClassification,
 )
 
-from checkwise.integrations.transformers.callback import ReliabilityCallback
-from checkwise.integrations.transformers.metrics import reliability_metrics
+from checkwise.integrations.transformers import ReliabilityCallback, reliability_metrics
 from tests.integrations.transformers_runs import arguments, state_in, steps_on_disk
 
 SIZE = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}

@@ -20,7 +20,7 @@ from transformers import (
     Trainer,
 )
 
-from checkwise.integrations.transformers.callback import ReliabilityCallback
+from checkwise.integrations.transformers import ReliabilityCallback
 from tests.integrations.transformers_runs import (
     Rows,
     Scripted,

@@ -21,7 +21,7 @@ available("transformers", "accelerate")
 
 from transformers import TrainerCallback
 
-from checkwise.integrations.transformers.callback import ReliabilityCallback
+from checkwise.integrations.transformers import ReliabilityCallback
 from tests.integrations import transformers_ranks
 from tests.integrations.selections import check_calibrator, check_predictions
 from tests.integrations.transformers_kills import DELTA_PP, SETS

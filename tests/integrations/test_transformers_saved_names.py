@@ -19,8 +19,8 @@ from torch import nn
 from transformers import Trainer, ViTConfig, ViTForImageClassification
 
 import checkwise as cw
-from checkwise.integrations.transformers.callback import ReliabilityCallback
-from checkwise.integrations.transformers.saved_names import difference
+from checkwise.integrations.transformers import ReliabilityCallback
+from checkwise.integrations.transformers.checkpoints import difference
 from tests.integrations.transformers_runs import Scripted, arguments, script, scripted_trainer
 
 

@@ -82,8 +82,6 @@ def _noting(log: Any, rows: list[dict[str, Any]]) -> Any:
 def test_wrong_arguments_are_refused_at_once(run: Any) -> None:
     with refused("value: 'digits'"):
         WandbLog("digits")
-    with refused("value: artifact"):
-        WandbLog(run, artifact=" ")
     with refused("missing"):
         WandbLog(run, upload=True).log(selection())
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import checkwise as cw
-from checkwise.integrations.transformers.callback import ReliabilityCallback
-from checkwise.integrations.transformers.folders import checkpoints
+from checkwise.integrations.transformers import ReliabilityCallback
+from checkwise.integrations.transformers.checkpoints import whole_checkpoints
 from tests.integrations.transformers_runs import (
     arguments,
     known_script,
@@ -60,7 +60,7 @@ def train(folder: Path) -> None:
 
 def check(folder: Path) -> None:
     """What a training that resumes now would choose is there, whole and right."""
-    whole = checkpoints(folder)
+    whole = whole_checkpoints(folder)
     journal = folder / "checkwise.jsonl"
     if not whole:
         return

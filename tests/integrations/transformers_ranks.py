@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from checkwise.integrations.transformers.callback import ReliabilityCallback
+from checkwise.integrations.transformers import ReliabilityCallback
 from tests.forked_ranks import in_two
 from tests.integrations.transformers_runs import arguments, known_script, scripted_trainer
 

@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 from transformers import PretrainedConfig, PreTrainedModel, Trainer, TrainingArguments
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from checkwise.integrations.transformers.callback import ReliabilityCallback
+from checkwise.integrations.transformers import ReliabilityCallback
 
 Outputs = dict[int, dict[str, tuple[Any, Any]]]
 

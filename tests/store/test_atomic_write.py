@@ -12,7 +12,7 @@ import pytest
 
 from checkwise.deployed.bundle import BundleFile, write_bundle
 from checkwise.errors import InputError
-from checkwise.integrations.saving import Place
+from checkwise.integrations.folder import Place
 from checkwise.store import Home, copy_checkpoint, delete_others, write_bytes, write_text
 
 

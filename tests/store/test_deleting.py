@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import checkwise as cw
-from checkwise.integrations.checkpoint_folder import CheckpointFolder
+from checkwise.integrations.callbacks import Options
+from checkwise.integrations.folder import CheckpointFolder
 from checkwise.selection import Choice
 from checkwise.store import Home, append_whole, delete_checkpoint, delete_others, state_of
 from tests.refusals import refused
@@ -267,7 +268,7 @@ def test_an_announced_save_deletes_only_the_checkpoint_that_was_saved(
     before = tree(tmp_path)
     announcement = tmp_path / f".{name}.saving"
     announcement.write_text(state_of(tmp_path / name) if name != "notes" else "")
-    folder = CheckpointFolder(Choice("ac-nc"), None, {}, **keeping)
+    folder = CheckpointFolder(Options(Choice("ac-nc"), **keeping))
     folder.open(tmp_path, str(tmp_path / "a.ckpt"))
     folder.close()
     after = tree(tmp_path)

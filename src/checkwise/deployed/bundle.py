@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from checkwise.calibrators import Fitted, from_dict, numbers
+from checkwise.calibrators import Fitted, from_dict
 from checkwise.errors import Code, InputError
 from checkwise.store import (
     Fingerprint,
@@ -76,24 +77,15 @@ def check_out(out: Path, *, replace: bool) -> None:
             "or add --force (force=True) to replace it.",
             code="exists",
         )
-    other = _not_of_it(out, content)
-    if other is not None:
-        raise InputError(
-            f"Expected nothing but a deployed model to replace, but {other} is not of it: move it "
-            "away, or choose another name.",
-            code="exists",
-        )
-
-
-def _not_of_it(folder: Path, content: Mapping[str, Any]) -> Path | None:
-    """Something in the folder that is not of the bundle, if there is any."""
     own = {Path(name) for name in (DEPLOYED, *content["files"])}
     own |= {parent for name in own for parent in name.parents}
-    for place, folders, names in os.walk(folder):
-        for name in sorted(folders + names):
-            if Path(place, name).relative_to(folder) not in own:
-                return Path(place, name)
-    return None
+    for other in sorted(out.rglob("*")):
+        if other.relative_to(out) not in own:
+            raise InputError(
+                f"Expected nothing but a deployed model to replace, but {other} is not of it: move "
+                "it away, or choose another name.",
+                code="exists",
+            )
 
 
 def write_bundle(
@@ -146,26 +138,23 @@ def read_bundle(folder: Path) -> dict[str, Any]:
     """
     content = _read_info(folder)
     for name, recorded in content["files"].items():
-        try:
+        with _reading(folder / name):
             present = fingerprint(folder, name)
-        except OSError as error:
-            raise _damaged(folder / name, f"cannot be read ({error.strerror})") from None
-        except InputError as error:  # a link, a pipe, a folder
-            raise InputError(str(error), code="outside") from None
         if present != recorded:
             raise _damaged(folder / name, "was changed since: its digest differs")
-    for name in _names_in(folder):
-        if name not in content["files"] and name != DEPLOYED:
-            raise _damaged(folder / name, "was added since")
+    for place, folders, names in os.walk(folder):
+        # Hidden files belong to other tools.
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for other in (Path(place, name) for name in names if not name.startswith(".")):
+            if other.relative_to(folder).as_posix() not in (*content["files"], DEPLOYED):
+                raise _damaged(other, "was added since")
     return content
 
 
 def read_checked(folder: Path, info: Mapping[str, Any], name: str) -> bytes:
     """A file of a bundle, compared with its digest once more: what is checked is what is used."""
-    try:
+    with _reading(folder / name):
         content = read_file(folder, name)
-    except OSError as error:
-        raise _damaged(folder / name, f"cannot be read ({error.strerror})") from None
     if fingerprint_of(content) != info["files"].get(name):
         raise _damaged(folder / name, "was changed since: its digest differs")
     return content
@@ -189,20 +178,26 @@ def read_calibration(folder: Path, info: Mapping[str, Any]) -> Fitted | None:
         raise _damaged(path, f"has a fault ({error})", code=error.code) from None
 
 
-def _read_info(folder: Path) -> dict[str, Any]:
-    path = folder / DEPLOYED
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
     try:
-        raw = read_file(folder, DEPLOYED)
-    except (FileNotFoundError, NotADirectoryError):
-        raise InputError(
-            f"Expected a folder that `checkwise deploy` wrote, but there is no {DEPLOYED} in "
-            f"{folder}: check the path.",
-            code="missing",
-        ) from None
+        yield
     except OSError as error:
         raise _damaged(path, f"cannot be read ({error.strerror})") from None
     except InputError as error:  # a link, a pipe, a folder
         raise InputError(str(error), code="outside") from None
+
+
+def _read_info(folder: Path) -> dict[str, Any]:
+    path = folder / DEPLOYED
+    if not os.path.lexists(path):
+        raise InputError(
+            f"Expected a folder that `checkwise deploy` wrote, but there is no {DEPLOYED} in "
+            f"{folder}: check the path.",
+            code="missing",
+        )
+    with _reading(path):
+        raw = read_file(folder, DEPLOYED)
     try:
         content = parse(raw)
     except ValueError as error:
@@ -217,9 +212,12 @@ def _read_info(folder: Path) -> dict[str, Any]:
         )
     if content.get("sha256") != _own_digest(content):
         raise _damaged(path, "was changed since: its digest differs")
-    for name, valid in _FIELDS.items():
-        if name not in content or not valid(content[name]):
+    for name, kind in _FIELDS.items():
+        if name not in content or not _fits(content[name], kind):
             raise _damaged(path, f"has {shown(content.get(name, 'nothing'))} as {name}")
+    for name, recorded in content["files"].items():
+        if not is_fingerprint(recorded):
+            raise _damaged(path, f"has {shown(recorded)} as the digest of {shown(name)}")
     for name in (*content["files"], *content["members"]):
         if not is_plain_path(name):
             raise _damaged(path, f"names {shown(name)} as a file", code="outside")
@@ -269,15 +267,6 @@ def _own_digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()
 
 
-def _names_in(folder: Path) -> Iterable[str]:
-    """Every file below a folder; hidden ones belong to other tools."""
-    for place, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in names:
-            if not name.startswith("."):
-                yield Path(place, name).relative_to(folder).as_posix()
-
-
 def _damaged(path: Path, how: str, code: Code = "damaged") -> InputError:
     return InputError(
         f"Expected the deployed model as it was written, but {path} {how}: restore the folder, or "
@@ -286,68 +275,40 @@ def _damaged(path: Path, how: str, code: Code = "damaged") -> InputError:
     )
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_whole(value: object) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def _maybe(valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or valid(value)
-
-
-def _list_of(valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(valid(one) for one in value)
-
-
-def _among(*values: str) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, str) and value in values
-
-
-def _object_of(valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(valid(one) for one in value.values())
-
-
-def _is_measured(value: object) -> bool:
-    """A metric with its interval."""
-    return (
-        isinstance(value, dict)
-        and numbers(value.get("value"))
-        and all(value.get(end) is None or numbers(value[end]) for end in ("low", "high"))
-    )
-
-
-# The schema of deployed.json. Fields may be added within it, so that others are left alone.
-_FIELDS: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "kind": _among("single", "weights-mean", "ensemble"),
-    "name": _is_text,
-    "rule": _is_text,
-    "rule_reason": _maybe(_is_text),
-    "params": _is_object,
-    "weights": lambda value: _is_text(value) or _is_object(value),
-    "worst_domain": lambda value: isinstance(value, bool),
-    "steps": _list_of(lambda value: type(value) is int),
-    "feasible_steps": _list_of(lambda value: type(value) is int),
-    "checkpoints": _is_whole,
-    "domains": _list_of(_is_text),
-    "format": _among("safetensors", "transformers"),
-    "members": _list_of(_is_text),
-    "calibrator": _maybe(_is_text),
-    "state": _maybe(_is_text),
-    "calibration": _is_text,
-    "metrics": lambda value: (
-        _object_of(_object_of(_is_measured))(value) and {"plain", "calibrated"} <= set(value)
-    ),
-    "guard": _maybe(_is_object),
-    "guarantee": _maybe(_is_object),
-    "notes": _list_of(_is_text),
-    "digest": _maybe(_is_text),
-    "versions": _object_of(_is_text),
-    "files": _object_of(is_fingerprint),
+# The schema of deployed.json: a type, any of several, [a list of it], or one of {some words}.
+# Fields may be added within it, so that others are left alone.
+_FIELDS: Final[Mapping[str, Any]] = {
+    "kind": {"single", "weights-mean", "ensemble"},
+    "name": str,
+    "rule": str,
+    "rule_reason": (str, None),
+    "params": dict,
+    "weights": (str, dict),
+    "worst_domain": bool,
+    "steps": [int],
+    "feasible_steps": [int],
+    "checkpoints": int,
+    "domains": [str],
+    "format": {"safetensors", "transformers"},
+    "members": [str],
+    "calibrator": (str, None),
+    "state": (str, None),
+    "calibration": str,
+    "metrics": dict,
+    "guard": (dict, None),
+    "guarantee": (dict, None),
+    "notes": [str],
+    "digest": (str, None),
+    "versions": dict,
+    "files": dict,
 }
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if isinstance(kind, tuple):
+        return any(_fits(value, one) for one in kind)
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(_fits(one, kind[0]) for one in value)
+    if isinstance(kind, set):
+        return isinstance(value, str) and value in kind
+    return value is None if kind is None else type(value) is kind

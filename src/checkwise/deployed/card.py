@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from checkwise.deployed.bundle import CALIBRATION, DEPLOYED
-from checkwise.deployed.record import Calibration, DeployedModel
-from checkwise.deployed.source_metrics import Measured
+from checkwise.deployed.record import Calibration, DeployedModel, Measured
 from checkwise.metrics import METRICS
 from checkwise.records import groups_of
 from checkwise.selection import CALLED, explain

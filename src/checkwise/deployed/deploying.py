@@ -10,10 +10,17 @@ from typing import Any, Final, Literal, TypeAlias
 from checkwise.calibrators import get_calibrator
 from checkwise.deployed.bundle import CALIBRATION, CARD, BundleFile, check_out, write_bundle
 from checkwise.deployed.card import card_of
-from checkwise.deployed.record import Calibration, DeployedModel, Kind, calibrated, record_of
-from checkwise.deployed.run_models import Logits, RunModels, StoredModel, models_of
+from checkwise.deployed.models import Logits, RunModels, StoredModel, models_of
+from checkwise.deployed.record import (
+    PREDICT,
+    Calibration,
+    DeployedModel,
+    Kind,
+    calibrated,
+    record_of,
+)
 from checkwise.errors import InputError, naming_extras, require
-from checkwise.metrics import Groups, whole
+from checkwise.metrics import whole
 from checkwise.readers import load
 from checkwise.records import Trajectory
 from checkwise.selection import (
@@ -35,10 +42,6 @@ Members: TypeAlias = int | Literal["all"]
 For: TypeAlias = Literal["new", "same"]
 NONE: Final = "none"  # as the name of a calibrator
 CALIBRATOR_FOR: Final[Mapping[str, str]] = {"new": "ts-soften", "same": "ts"}
-PREDICT: Final = (
-    "`checkwise predict CHECKPOINTS --function FILE.py:FUNCTION --domains NAMES -o PREDICTIONS` "
-    "writes a folder with them, which `checkwise deploy PREDICTIONS` takes"
-)
 
 
 @dataclass(frozen=True)
@@ -218,9 +221,8 @@ def calibrate_run(
             f"Expected logits to fit a calibrator to, but {path} has none: {PREDICT}.",
             code="missing",
         )
-    model = DeployedModel(
-        "single", selection, (selection.step,), (), models.format, logits, groups=models.groups
-    )
+    steps, groups = (selection.step,), models.groups
+    model = DeployedModel("single", selection, steps, (), models.format, logits, groups=groups)
     calibration = calibrated(model, asked.fitted_by)
     assert calibration.fitted is not None
     assert calibration.change is not None
@@ -267,77 +269,44 @@ def _near_best(run: Trajectory, choice: Choice) -> Choice:
 
 @naming_extras()
 def _model(models: RunModels, selection: Selection, asked: Asked) -> DeployedModel:
-    if asked.average is None:
-        return _single(models, selection, selection.step)
-    delta_pp = selection.params["delta_pp"]
-    steps = members(selection, asked.count, delta_pp=delta_pp)
-    if len(steps) == 1:
-        note = f"the average is of one checkpoint, step {steps[0]}"
-        return replace(_single(models, selection, steps[0]), notes=(note,))
-    fewer = _fewer(len(steps), asked.count)
-    if asked.average == "weights":
-        stored = models.mean(steps)
+    def made(
+        kind: Kind,
+        steps: Sequence[int],
+        stored: Sequence[StoredModel],
+        logits: Logits | None,
+        notes: tuple[str, ...] = (),
+    ) -> DeployedModel:
+        groups = None if logits is None else models.groups
         return DeployedModel(
-            "weights-mean", selection, tuple(steps), (stored,), models.format, stored.logits,
-            notes=(*stored.notes, *fewer), unmeasured=_unmeasured("weights-mean"),
-            groups=_groups(models, stored.logits),
-        )  # fmt: skip
-    logits = _ensemble_logits([models.logits(step) for step in steps])
-    return DeployedModel(
-        "ensemble",
-        selection,
-        tuple(steps),
-        tuple(models.checkpoint(step, alone=False) for step in steps),
-        models.format,
-        logits,
-        notes=fewer,
-        unmeasured=_unmeasured("ensemble"),
-        groups=_groups(models, logits),
-    )
-
-
-def _single(models: RunModels, selection: Selection, step: int) -> DeployedModel:
-    stored: StoredModel = models.checkpoint(step, alone=True)
-    logits = models.logits(step)
-    return DeployedModel(
-        "single",
-        selection,
-        (step,),
-        (stored,),
-        models.format,
-        logits,
-        unmeasured=_unmeasured("single"),
-        groups=_groups(models, logits),
-    )
-
-
-def _groups(models: RunModels, logits: Logits | None) -> Groups | None:
-    """The independent units of the examples of some logits."""
-    return None if logits is None else models.groups
-
-
-def _fewer(there: int, asked: int | None) -> tuple[str, ...]:
-    if asked is None or there >= asked:
-        return ()
-    return (
-        f"{asked} members were asked for, but {there} checkpoints with weights are near enough to "
-        "the best; average_within_pp and KeepMembers keep more during training",
-    )
-
-
-def _unmeasured(kind: Kind) -> str:
-    """What to do where a model has no logits on source validation."""
-    if kind == "weights-mean":
-        return (
-            "nobody has evaluated this mean of weights: evaluate it on validation data and fit a "
-            "calibrator with `checkwise.calibrators.fit`, or average probabilities instead"
+            kind, selection, tuple(steps), tuple(stored), models.format, logits, notes, groups
         )
-    return f"there are no logits of source validation: {PREDICT}"
+
+    def single(step: int, notes: tuple[str, ...] = ()) -> DeployedModel:
+        stored = models.checkpoint(step, alone=True)
+        return made("single", [step], [stored], models.logits(step), notes)
+
+    if asked.average is None:
+        return single(selection.step)
+    steps = members(selection, asked.count, delta_pp=selection.params["delta_pp"])
+    if len(steps) == 1:
+        return single(steps[0], (f"the average is of one checkpoint, step {steps[0]}",))
+    fewer: tuple[str, ...] = ()
+    if asked.count is not None and len(steps) < asked.count:
+        fewer = (
+            f"{asked.count} members were asked for, but {len(steps)} checkpoints with weights are "
+            "near enough to the best; average_within_pp and KeepMembers keep more during training",
+        )
+    if asked.average == "weights":
+        mean = models.mean(steps)
+        return made("weights-mean", steps, [mean], mean.logits, (*mean.notes, *fewer))
+    logits = _ensemble_logits([models.logits(step) for step in steps])
+    stored = [models.checkpoint(step, alone=False) for step in steps]
+    return made("ensemble", steps, stored, logits, fewer)
 
 
 def _ensemble_logits(outputs: Sequence[Logits | None]) -> Logits | None:
     """Logits whose softmax is the mean of the members' probabilities."""
-    from checkwise.deployed.torch_calibrators import log_mean_probabilities
+    from checkwise.deployed.loading import log_mean_probabilities
 
     known = [logits for logits in outputs if logits is not None]
     if len(known) < len(outputs):

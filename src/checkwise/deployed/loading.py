@@ -8,12 +8,16 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
+from math import log, log1p
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from checkwise.calibrators import Fitted
 from checkwise.deployed.bundle import (
@@ -23,16 +27,14 @@ from checkwise.deployed.bundle import (
     read_checked,
     weights_below,
 )
-from checkwise.deployed.weights_files import decode
+from checkwise.deployed.models import decode
 from checkwise.errors import InputError, naming_extras
 
 with naming_extras():
     import torch
     from torch import Tensor, nn
 
-    from checkwise.deployed.torch_calibrators import transform_of
-
-__all__ = ["Calibrated", "Deployed", "load"]
+__all__ = ["Calibrated", "Deployed", "load", "log_mean_probabilities"]
 
 
 class Calibrated(nn.Module):
@@ -58,16 +60,6 @@ class Calibrated(nn.Module):
     def __init__(self, module: nn.Module | Sequence[nn.Module], calibrator: Fitted | None):
         super().__init__()
         members = [module] if isinstance(module, nn.Module) else list(module)
-        if not members:
-            raise InputError(
-                "Expected at least one module to calibrate, but got none.", code="empty"
-            )
-        for member in members:
-            if not isinstance(member, nn.Module):
-                raise InputError(
-                    f"Expected a torch module, or a list of them, but got "
-                    f"{type(member).__name__}: pass the network itself."
-                )
         self._classes = None if calibrator is None else calibrator.classes
         self.members = nn.ModuleList(members)
         self.transform = transform_of(calibrator)
@@ -76,21 +68,20 @@ class Calibrated(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Calibrated logits, in float32 or wider."""
         logits = [_logits(member(*args, **kwargs)) for member in self.members]
-        self._check_classes([z.shape[-1] for z in logits])
-        mean = logits[0] if len(logits) == 1 else _log_mean_probabilities(logits)
+        expected = self._classes or logits[0].shape[-1]
+        for z in logits:
+            if z.shape[-1] != expected:
+                raise InputError(
+                    f"Expected logits of {expected} classes, as those that the calibrator was "
+                    f"fitted on or of the first member, but got {z.shape[-1]}: use the networks "
+                    "that were deployed together.",
+                    code="differs",
+                )
+        mean = logits[0]
+        if len(logits) > 1:
+            mean = _log_mean_probabilities(logits).to(mean.dtype)
         calibrated: Tensor = self.transform(mean)
         return calibrated
-
-    def _check_classes(self, given: Sequence[int]) -> None:
-        expected = given[0] if self._classes is None else self._classes
-        other = [classes for classes in given if classes != expected]
-        if other:
-            raise InputError(
-                f"Expected logits of {expected} classes, as those that the calibrator was fitted "
-                f"on or of the first member, but got {other[0]}: use the networks that were "
-                "deployed together.",
-                code="differs",
-            )
 
     def probabilities(self, *args: Any, **kwargs: Any) -> Tensor:
         """Calibrated probabilities."""
@@ -193,6 +184,122 @@ def _logits(output: Any) -> Tensor:
 
 
 def _log_mean_probabilities(logits: Sequence[Tensor]) -> Tensor:
+    """The logarithm of the mean of the softmax of several logits [n, C], in double precision."""
     stacked = torch.stack([z.double().log_softmax(-1) for z in logits])
-    mean = stacked.logsumexp(0) - torch.log(torch.tensor(float(len(logits)), dtype=torch.float64))
-    return mean.to(logits[0].dtype)
+    return stacked.logsumexp(0) - float(np.log(len(logits)))
+
+
+def log_mean_probabilities(parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """The same for arrays."""
+    means: NDArray[np.float32]
+    means = _log_mean_probabilities([torch.as_tensor(z) for z in parts]).float().numpy()
+    return means
+
+
+# Fitted calibrators as modules. Each does what the ``transform`` of its calibrator does with
+# arrays; parameters keep their precision when the module around them is cast to half precision.
+
+
+def transform_of(fitted: Fitted | None) -> nn.Module:
+    """The module that does what a fitted calibrator does."""
+    if fitted is None or fitted.params is None:
+        return nn.Identity()
+    if fitted.name not in _MODULES:
+        raise InputError(
+            f"Expected a calibrator among {', '.join(_MODULES)}, but got {fitted.name}: apply it "
+            "to the logits as an array (`calibrator.apply`).",
+            code="unsupported",
+        )
+    return _MODULES[fitted.name](fitted.params)
+
+
+class _Transform(nn.Module):
+    """Constants that follow the module to its device but keep their type."""
+
+    def _constant(self, name: str, values: Any, dtype: torch.dtype = torch.float64) -> None:
+        self.register_buffer(name, torch.tensor(values, dtype=dtype), persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        for name, constant in self._buffers.items():
+            if constant is not None:
+                self._buffers[name] = constant.to(fn(constant).device)
+        return self
+
+
+class Divide(_Transform):
+    """z / T."""
+
+    def __init__(self, params: Mapping[str, Any]):
+        super().__init__()
+        self.temperature = float(params["temperature"])
+
+    def forward(self, logits: Tensor) -> Tensor:
+        return logits / self.temperature
+
+
+class DivideByLikeness(_Transform):
+    """z / T with T a mean over domains, weighted by how much the logits look like each domain's."""
+
+    slopes: Tensor
+    offsets: Tensor
+    by_domain: Tensor
+
+    def __init__(self, params: Mapping[str, Any]):
+        super().__init__()
+        self._constant("slopes", params["slopes"])
+        self._constant("offsets", params["offsets"])
+        self._constant("by_domain", [params["temperatures"][name] for name in params["domains"]])
+
+    def forward(self, logits: Tensor) -> Tensor:
+        z = logits.double()
+        centred = z - z.mean(-1, keepdim=True)
+        shares = (centred @ self.slopes + self.offsets).softmax(-1)
+        return (z / (shares @ self.by_domain).unsqueeze(-1)).to(logits.dtype)
+
+
+class LookUp(_Transform):
+    """Levels of a monotone function per class, normalised and mixed with the uniform."""
+
+    def __init__(self, params: Mapping[str, Any]):
+        super().__init__()
+        self.classes, self.uniform = len(params["knots"]), float(params["uniform"])
+        for number, (knots, levels) in enumerate(
+            zip(params["knots"], params["levels"], strict=True)
+        ):
+            self._constant(f"knots{number}", knots)
+            self._constant(f"levels{number}", levels)
+
+    def forward(self, logits: Tensor) -> Tensor:
+        p = logits.double().softmax(-1)
+        columns = [
+            _interpolated(
+                p[..., number],
+                self.get_buffer(f"knots{number}"),
+                self.get_buffer(f"levels{number}"),
+            )
+            for number in range(self.classes)
+        ]
+        level = torch.stack(columns, dim=-1)
+        total = level.sum(-1, keepdim=True)
+        empty = total <= 0
+        share = torch.where(empty, 1 / self.classes, level / torch.where(empty, 1.0, total))
+        floor = torch.full_like(share, log(self.uniform / self.classes))
+        return torch.logaddexp(log1p(-self.uniform) + share.log(), floor).to(logits.dtype)
+
+
+def _interpolated(x: Tensor, knots: Tensor, levels: Tensor) -> Tensor:
+    """Straight lines between knots; beyond them the outermost levels, as ``numpy.interp``."""
+    if len(knots) == 1:
+        return levels[0].expand_as(x)
+    after = (x.unsqueeze(-1) >= knots).sum(-1).clamp(1, len(knots) - 1)
+    left, right = knots[after - 1], knots[after]
+    low, high = levels[after - 1], levels[after]
+    share = ((x - left) / (right - left)).clamp(0, 1)
+    return low + share * (high - low)
+
+
+_MODULES: Final[Mapping[str, Callable[[Mapping[str, Any]], nn.Module]]] = {
+    **dict.fromkeys(("ts", "ts-soften", "ts-max", "ts-multi"), Divide),
+    "ts-weighted": DivideByLikeness,
+    "isotonic": LookUp,
+}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib import metadata
+from math import fsum
 from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
 
 from checkwise import __version__
 from checkwise.calibrators import (
@@ -19,15 +22,35 @@ from checkwise.calibrators import (
     fit,
     fit_temperature,
 )
-from checkwise.deployed.run_models import Format, Logits, StoredModel
-from checkwise.deployed.source_metrics import Measured, measure, recorded
-from checkwise.metrics import Groups, together, units_together
+from checkwise.deployed.models import Format, Logits, StoredModel
+from checkwise.metrics import Groups, evaluate, per_example, together, units_together
 from checkwise.records import groups_of
 from checkwise.selection import Selection
+from checkwise.statistics import LEVEL, SEED, resampled_group_means, resampled_means
 from checkwise.words import counted, number, printable
 
 Kind: TypeAlias = Literal["single", "weights-mean", "ensemble"]
 SLIGHT: Final = 0.8  # a temperature from here to 1 is called slight
+RESAMPLES: Final = 2_000
+PER_EXAMPLE: Final = ("accuracy", "nll", "brier")
+BINNED: Final = ("ece", "cwece")
+PREDICT: Final = (
+    "`checkwise predict CHECKPOINTS --function FILE.py:FUNCTION --domains NAMES -o PREDICTIONS` "
+    "writes a folder with them, which `checkwise deploy PREDICTIONS` takes"
+)
+MEAN_UNMEASURED: Final = (
+    "nobody has evaluated this mean of weights: evaluate it on validation data and fit a "
+    "calibrator with `checkwise.calibrators.fit`, or average probabilities instead"
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An equal mean over source domains, and its percentile interval where there is one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +65,6 @@ class DeployedModel:
         format: how its weights are kept.
         logits: on source validation; None where nobody evaluated it.
         notes: what to know about it.
-        unmeasured: what to do where there are no logits.
         groups: the independent units of the examples of these logits, where they are known.
     """
 
@@ -53,7 +75,6 @@ class DeployedModel:
     format: Format
     logits: Logits | None
     notes: tuple[str, ...] = ()
-    unmeasured: str = ""
     groups: Groups | None = None
 
 
@@ -149,8 +170,12 @@ def calibrated(model: DeployedModel, calibrator: str | None) -> Calibration:
     settings = model.selection.trajectory.metric_settings
     if model.logits is None:
         known = recorded(model.selection, model.steps[0]) if model.kind == "single" else {}
+        averaged = model.kind == "weights-mean"
+        reason = (
+            MEAN_UNMEASURED if averaged else f"there are no logits of source validation: {PREDICT}"
+        )
         count = _count(groups_of(model.selection.trajectory))
-        return Calibration(None, known, {}, reason=model.unmeasured, groups=count)
+        return Calibration(None, known, {}, reason=reason, groups=count)
     how: dict[str, Any] = {**settings, "groups": model.groups}
     plain, count = measure(model.logits, **how), _count(model.groups)
     if calibrator is None:
@@ -177,35 +202,95 @@ def record_of(
     return {
         "kind": model.kind,
         "name": printable(name),
-        "rule": chosen["rule"],
-        "rule_reason": chosen["rule_reason"],
-        "params": chosen["params"],
-        "weights": chosen["weights"],
+        **{key: chosen[key] for key in ("rule", "rule_reason", "params", "weights")},
         "worst_domain": chosen["worst_domain"],
         "steps": list(model.steps),
-        "feasible_steps": chosen["feasible_steps"],
-        "checkpoints": chosen["checkpoints"],
-        "domains": chosen["domains"],
+        **{key: chosen[key] for key in ("feasible_steps", "checkpoints", "domains")},
         "format": model.format,
         "members": [stored.place for stored in model.stored],
         "calibrator": None if fitted is None else fitted.name,
         "state": None if fitted is None else fitted.state,
         "calibration": printable(calibration.done),
         "metrics": {
-            "plain": {name: value.as_dict() for name, value in calibration.plain.items()},
-            "calibrated": {name: value.as_dict() for name, value in calibration.after.items()},
+            "plain": {name: asdict(value) for name, value in calibration.plain.items()},
+            "calibrated": {name: asdict(value) for name, value in calibration.after.items()},
         },
         "guard": chosen["guard"],
         "guarantee": chosen["guarantee"] if model.kind == "single" else None,
         "notes": [printable(note) for note in (*model.notes, *calibration.notes)],
         "digest": chosen["digest"],
         **facts,
-        "versions": _versions(),
+        "versions": {
+            "checkwise": __version__,
+            **{name: metadata.version(name) for name in ("torch", "safetensors", "numpy")},
+        },
     }
 
 
-def _versions() -> dict[str, str]:
-    installed = {
-        package: metadata.version(package) for package in ("torch", "safetensors", "numpy")
+def measure(
+    logits: Mapping[str, tuple[Any, Any]],
+    *,
+    bins: int,
+    bandwidth: float,
+    groups: Groups | None = None,
+) -> dict[str, Measured]:
+    """Accuracy, NLL, Brier score and calibration errors of some logits.
+
+    Examples are resampled within their domain, or whole groups of them where these are known.
+    Calibration errors are no means over examples and have no interval here.
+    """
+    reports = [
+        evaluate(logits=z, labels=y, bins=bins, bandwidth=bandwidth).values()
+        for z, y in logits.values()
+    ]
+    means = {
+        name: fsum(report[name] for report in reports) / len(reports)
+        for name in (*PER_EXAMPLE, *BINNED)
     }
-    return {"checkwise": __version__, **installed}
+    rows = [per_example(logits=z, labels=y) for z, y in logits.values()]
+    low, high = _interval(
+        [np.stack([r.correct, r.nll, r.brier], axis=1) for r in rows],
+        None if groups is None else [groups[domain] for domain in logits],
+    )
+    ends = dict(zip(PER_EXAMPLE, zip(low, high, strict=True), strict=True))
+    return {name: Measured(value, *ends.get(name, ())) for name, value in means.items()}
+
+
+def recorded(selection: Selection, step: int) -> dict[str, Measured]:
+    """What the log says of a checkpoint; accuracy has an interval where counts are known.
+
+    Used where no logits are.
+    """
+    run = selection.trajectory
+    columns = selection.columns
+    row = int(np.flatnonzero(run.steps == step)[0])
+    names = [name for name in (*PER_EXAMPLE, *BINNED) if name in columns]
+    values = {name: Measured(float(columns[name][row])) for name in names}
+    if run.correct is not None and run.counts is not None and not selection.choice.worst_domain:
+        right, groups = run.correct[row], run.examples.groups if run.examples else None
+        answers = [
+            (np.arange(n) < c)[:, None].astype(np.float64)
+            for c, n in zip(right.tolist(), run.counts.tolist(), strict=True)
+        ]
+        if run.examples is not None and groups is not None:
+            answers = [one[row][:, None].astype(np.float64) for one in run.examples.correct]
+        low, high = _interval(answers, groups)
+        mean = fsum(part.mean() for part in answers) / len(answers)
+        values["accuracy"] = Measured(mean, low[0], high[0])
+    return values
+
+
+def _interval(domains: list[Any], groups: Sequence[Any] | None) -> tuple[list[float], list[float]]:
+    """Ends of the interval of the equal mean over domains, for every column."""
+    drawn = []
+    for place, rows in enumerate(domains):
+        values = np.asarray(rows, dtype=np.float64)
+        how = {"resamples": RESAMPLES, "seed": SEED + place}
+        drawn.append(
+            resampled_means(values, **how)
+            if groups is None
+            else resampled_group_means(values, groups[place], **how)
+        )
+    tail = 100 * (1 - LEVEL) / 2
+    low, high = np.percentile(np.mean(drawn, axis=0), [tail, 100 - tail], axis=0)
+    return low.tolist(), high.tolist()

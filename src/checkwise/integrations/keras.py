@@ -6,37 +6,40 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 from weakref import WeakValueDictionary, ref
 
-from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.integrations.callback_arguments import (
-    check_flag,
-    check_function,
-    check_keep,
-    check_tracker,
-)
-from checkwise.integrations.checkpoint_folder import CheckpointFolder, Plan
-from checkwise.integrations.keras_package import Callback
-from checkwise.integrations.keras_validation import (
-    BATCH,
-    KINDS,
-    Kind,
-    Measure,
-    load_chosen,
-    named_sets,
-    sources,
-)
-from checkwise.integrations.tracker import PREFIX, Log, Tracker, report_to
-from checkwise.metrics import BANDWIDTH, BINS, whole
+import numpy as np
+
+from checkwise.errors import CheckwiseWarning, InputError, MissingExtraError, naming_extras
+from checkwise.integrations.callbacks import Options, check_function
+from checkwise.integrations.folder import JOURNAL, CheckpointFolder, Plan
+from checkwise.integrations.live import LiveSelector
+from checkwise.integrations.tracker import PREFIX, Log, Tracker
+from checkwise.integrations.validation import Kind, ValidationSums, sets_to_read
+from checkwise.metrics import BANDWIDTH, BINS, to_numpy, whole
 from checkwise.selection import DEFAULT_RULE, Choice, Points, Policy, Selection
 from checkwise.store import check_writable
 from checkwise.words import shown
 
+try:
+    with naming_extras():
+        import keras
+        from keras.callbacks import Callback
+except ModuleNotFoundError as error:  # Keras looks for tensorflow unless told otherwise
+    raise MissingExtraError(
+        f"Expected a backend for Keras, but {error.name} is not installed: set "
+        "KERAS_BACKEND=torch, or the backend that you have, before Keras is imported."
+    ) from error
+
 __all__ = ["ReliabilityCheckpoint", "load_chosen"]
 
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+BATCH: Final = 32  # that of Keras itself
+SINGLE: Final = "validation"
 MODEL: Final = ".keras"
 WEIGHTS: Final = ".weights.h5"
 _NAME: Final = re.compile(r"epoch-(\d+)-step-(\d+)")
@@ -64,20 +67,10 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             at a path. Otherwise a folder with records is refused.
         every: measure and save after every so many epochs, and after the last.
         batch_size: examples at a time, where a set is arrays.
-        keep: further checkpoints to keep, as ``KeepLast(2)``; what may still be chosen, the choice
-            and the newest always stay.
-        average_within_pp: also keep every checkpoint within this many points of the best accuracy,
-            as ``1``, for an average: ``members()`` has their steps.
-        predictions: keep the logits of validation (of probabilities their logarithms), so that how
-            sure the choice is can be said, and a calibrator fitted: True for a folder
-            ``predictions`` beside the checkpoints, or name one. ``checkwise select`` reads it.
-        calibrator: fit this calibrator, as "ts-soften", to the predictions of the choice, and keep
-            it in ``calibrator.json`` beside the checkpoints. It keeps predictions, too.
-        tracker: where the selection is logged when training ends, as ``MlflowLog``.
-        log: what loggers and the tracker get: "main" is accuracy, NLL and soft CwECE of each set,
-            what else the rule looks at, and the choice; "all" is every metric. The journal has all.
-        bins, bandwidth: settings of the calibration errors.
-        settings: as for ``LiveSelector``: ``held_out``, ``sources``, ``delta_pp``, ``weights`` …
+        keep, average_within_pp, predictions, calibrator, tracker, log, bins, bandwidth, held_out,
+            sources: as for every callback, see ``checkwise.integrations.callbacks.Options``. Of
+            probabilities the logarithms are kept as predictions.
+        settings: as for ``LiveSelector``: ``delta_pp``, ``weights`` …
     """
 
     def __init__(
@@ -100,62 +93,48 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         log: Log = "main",
         bins: int = BINS,
         bandwidth: float = BANDWIDTH,
+        held_out: str | Iterable[str] | None = None,
+        sources: str | Iterable[str] | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
-        self._check(kind, dirpath, resume)
-        check_flag(weights_only, "weights_only")
-        check_function(outputs, "outputs", "outputs=lambda returned: returned['logits']")
-        check_keep(keep)
-        check_tracker(tracker)
-        sets = named_sets(validation)
-        self._names = tuple(sets)
-        measuring = {name: settings.pop(name, None) for name in ("held_out", "sources")}
-        self._sets = {name: sets[name] for name in sources(self._names, measuring)}
-        self._every = whole(every, "every", least=1)
-        rows = whole(batch_size, "batch_size", least=1)
-        self._folder = Path(os.path.abspath(dirpath))
-        self._suffix, self._resume = WEIGHTS if weights_only else MODEL, resume
-        self._tracker = tracker
-        self._checkpoints = CheckpointFolder(
-            Choice.of(rule, **settings),
-            keep,
-            {"bins": bins, "bandwidth": bandwidth, **measuring},
-            average_within_pp=average_within_pp,
-            predictions=predictions,
-            calibrator=calibrator,
-            log=log,
-            last=f"last{self._suffix}",
-            go_on="pass resume=True",
-        )
-        self._measure = Measure(
-            kind or KINDS[0],
-            rows,
-            bins,
-            bandwidth,
-            outputs,
-            examples=self._checkpoints.needs_examples,
-            logits=self._checkpoints.needs_logits,
-        )
-        self._newest: int | None = None  # how far training was at the newest checkpoint
-        self._reached: tuple[Callable[[], Any], int] = (lambda: None, 0)  # which model, and how far
-        self.best_model_path = self.last_model_path = ""
-
-    @staticmethod
-    def _check(kind: Any, dirpath: Any, resume: Any) -> None:
         if kind not in KINDS:
             raise InputError(
                 f'Expected kind="logits" or kind="probs", but got {shown(kind)}: say what the '
                 'model returns. After a softmax or sigmoid it is "probs".'
             )
-        if not isinstance(dirpath, str | os.PathLike) or "://" in str(dirpath) or not str(dirpath):
+        if "://" in str(dirpath) or not str(dirpath):
             raise InputError(
                 f"Expected a folder of this machine as dirpath, but got {shown(dirpath)}."
             )
-        if not isinstance(resume, bool | str | os.PathLike):
-            raise InputError(
-                f"Expected True, False or a checkpoint as resume, but got {shown(resume)}."
-            )
+        check_function(outputs, "outputs", "outputs=lambda returned: returned['logits']")
+        self._kind, self._outputs = kind, outputs
+        self._options = Options(
+            Choice.of(rule, **settings),
+            keep=keep,
+            average_within_pp=average_within_pp,
+            predictions=predictions,
+            calibrator=calibrator,
+            tracker=tracker,
+            log=log,
+            bins=bins,
+            bandwidth=bandwidth,
+            held_out=held_out,
+            sources=sources,
+        )
+        sets = named_sets(validation)
+        self._names = tuple(sets)
+        self._sets = {name: sets[name] for name in sets_to_read(self._names, held_out, sources)}
+        self._every = whole(every, "every", least=1)
+        self._rows = whole(batch_size, "batch_size", least=1)
+        self._folder = Path(os.path.abspath(dirpath))
+        self._suffix, self._resume = WEIGHTS if weights_only else MODEL, resume
+        self._checkpoints = CheckpointFolder(
+            self._options, last=f"last{self._suffix}", go_on="pass resume=True"
+        )
+        self._newest: int | None = None  # how far training was at the newest checkpoint
+        self._reached: tuple[Callable[[], Any], int] = (lambda: None, 0)  # which model, and how far
+        self.best_model_path = self.last_model_path = ""
 
     @property
     def selection(self) -> Selection | None:
@@ -183,11 +162,13 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         try:
             if source is not None and not again:
                 self._load(Path(source))
-            self._checkpoints.check_continues(told=again or self._loaded(plan))
-            self._newest = self._step() if again or self._loaded(plan) else None
+            # Whether the model is where the checkpoint was that it goes on from.
+            goes_on = again or (plan.number is not None and self._resume is not False)
+            self._checkpoints.check_continues(told=goes_on)
+            self._newest = self._step() if goes_on else None
             self._follow(plan)
             for name, data in self._sets.items():
-                self._measure.check(self.model, name, data)
+                self._check(name, data)
         except BaseException:
             self._checkpoints.close()
             raise
@@ -208,9 +189,9 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             return
         entries: dict[str, Any] = dict.fromkeys(self._names)  # what is held out is not read
         for name, data in self._sets.items():
-            entries[name] = self._measure(self.model, name, data)
+            entries[name] = self._measure(name, data)
         outcome = self._checkpoints.weigh(step, entries)
-        plan = self._checkpoints.plan(step, outcome, lambda number: self._name(epoch, step, number))
+        plan = self._checkpoints.plan(step, outcome, partial(self._name, epoch, step))
         with self._checkpoints.saving(plan):
             if self._suffix == MODEL:
                 self.model.save(plan.part)
@@ -227,8 +208,7 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         """Log the selection, say what to average, and close the journal."""
         self._reached = (ref(self.model), self._step())
         self.model._initial_epoch = None
-        report_to(self._tracker, self.selection, self._checkpoints.log)
-        self._checkpoints.say_members(of_keras=True)
+        self._checkpoints.end(of_keras=True)
         self._checkpoints.close()
 
     def _open(self, *, newest: bool) -> tuple[Path | None, Plan]:
@@ -236,15 +216,17 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         if (before := _OPEN.get(self._folder)) is not None:
             before.close()
         _OPEN[self._folder] = self._checkpoints
+
+        def opened(source: Path | None) -> Plan:
+            return self._checkpoints.open(self._folder, None if source is None else str(source))
+
         if not newest:
             source = None if isinstance(self._resume, bool) else Path(self._resume)
-            return source, self._checkpoints.open(
-                self._folder, None if source is None else str(source)
-            )
+            return source, opened(source)
         source = self._checkpoints.newest_file(self._folder)
-        plan = self._checkpoints.open(self._folder, None if source is None else str(source))
+        plan = opened(source)
         if source is None and (source := self._checkpoints.newest_file(self._folder)) is not None:
-            plan = self._checkpoints.open(self._folder, str(source))  # the link had been lost
+            plan = opened(source)  # the link had been lost
         return source, plan
 
     def _load(self, source: Path) -> None:
@@ -260,10 +242,6 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             self.model.optimizer.build(self.model.trainable_variables)
         self.model.load_weights(source.resolve())
         self.model._initial_epoch = int(match[1])
-
-    def _loaded(self, plan: Plan) -> bool:
-        """Whether the model is where the checkpoint was that it goes on from."""
-        return plan.number is not None and self._resume is not False
 
     def _step(self) -> int:
         """Optimizer steps so far."""
@@ -281,6 +259,56 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
     def _follow(self, plan: Plan) -> None:
         self.best_model_path, self.last_model_path = plan.best, plan.last
 
+    def _sums(self, name: str, *, examples: bool) -> ValidationSums:
+        options = self._options
+        return ValidationSums(
+            name,
+            options.bins,
+            options.bandwidth,
+            kind=self._kind,
+            examples=examples,
+            logits=options.needs_logits,
+        )
+
+    def _measure(self, name: str, data: Any) -> Any:
+        """What ``LiveSelector.add`` takes of one set; batches of a data set may be shuffled."""
+        in_order = isinstance(data, tuple | list)
+        sums = self._sums(name, examples=self._options.needs_examples or in_order)
+        for inputs, labels in batches(data, self._rows):
+            sums.update(*self._said(inputs, labels, name))
+        return sums.entry()
+
+    def _check(self, name: str, data: Any) -> None:
+        """Refuse, before any training, what would be refused after the first epoch."""
+        sums = self._sums(name, examples=False)
+        for inputs, labels in batches(data, self._rows):
+            values, integers = self._said(inputs, labels, name)
+            adds_up = np.allclose(values.sum(axis=1, dtype=np.float64), 1, atol=1e-4)
+            if self._kind == "logits" and adds_up and (values >= 0).all():
+                raise InputError(
+                    f'Expected logits, as kind="logits" says, but the model returned '
+                    f"probabilities for the validation set {name!r}: every row sums to 1. Pass "
+                    'kind="probs".'
+                )
+            sums.update(values, integers)
+            break
+        sums.entry()
+
+    def _said(self, inputs: Any, labels: Any, name: str) -> tuple[Any, Any]:
+        """What the model says of a batch [n, C], and its labels [n]."""
+        returned = self.model.predict_on_batch(inputs)
+        values = np.asarray(self._outputs(returned) if self._outputs else returned)
+        if values.ndim != 2:
+            shape = list(returned.shape) if hasattr(returned, "shape") else shown(returned)
+            raise InputError(
+                f"Expected outputs [n, C] for the validation set {name!r}, but the model returned "
+                f"{shape}: pass outputs=lambda returned: …"
+            )
+        if values.shape[1] == 1:  # one unit for two classes
+            other = np.zeros_like(values) if self._kind == "logits" else 1 - values
+            values = np.concatenate([other, values], axis=1)
+        return values, as_integers(labels, name)
+
 
 def _refuse_processes() -> None:
     """Several processes would write one journal."""
@@ -293,3 +321,173 @@ def _refuse_processes() -> None:
             "process.",
             code="unsupported",
         )
+
+
+def named_sets(validation: Any) -> dict[str, Any]:
+    """Name → set; a set without a name is ``validation``.
+
+    Raises:
+        InputError: something is no validation set, or has no example.
+    """
+    sets = dict(validation) if isinstance(validation, Mapping) else {SINGLE: validation}
+    if not sets:
+        raise InputError(
+            "Expected at least one validation set, but got none: name one.", code="empty"
+        )
+    for name, data in sets.items():
+        if isinstance(data, tuple | list):
+            if len(data) not in (2, 3):
+                raise InputError(
+                    f"Expected (inputs, labels) of the validation set {name!r}, but got "
+                    f"{len(data)} parts."
+                )
+            if _rows(data[1]) == 0:
+                raise InputError(
+                    f"Expected at least one example of the validation set {name!r}, but got none.",
+                    code="empty",
+                )
+        elif isinstance(data, Iterator) or not (hasattr(data, "__iter__") or _is_indexed(data)):
+            raise InputError(
+                f"Expected (inputs, labels) or a data set of batches for the validation set "
+                f"{name!r}, but got {shown(data)}, which cannot be gone through again at every "
+                "epoch.",
+                code="unsupported",
+            )
+    return sets
+
+
+def batches(data: Any, size: int) -> Iterator[tuple[Any, Any]]:
+    """Inputs and labels, batch by batch, in the order of the set."""
+    if isinstance(data, tuple | list):
+        inputs, labels = data[0], data[1]
+        for start in range(0, _rows(labels), size):
+            part = slice(start, start + size)
+            yield _taken(inputs, part), labels[part]
+        return
+    parts = (data[i] for i in range(len(data))) if _is_indexed(data) else iter(data)
+    for batch in parts:
+        if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+            raise InputError(
+                f"Expected batches of (inputs, labels), but a validation set has {shown(batch)}."
+            )
+        yield batch[0], batch[1]
+
+
+def _is_indexed(data: Any) -> bool:
+    """Whether it is a ``PyDataset``, which Keras goes through by index."""
+    return all(hasattr(data, name) for name in ("__getitem__", "__len__", "on_epoch_end"))
+
+
+def _taken(inputs: Any, part: slice) -> Any:
+    """Rows of the inputs, which may be several arrays."""
+    if isinstance(inputs, Mapping):
+        return {name: _taken(value, part) for name, value in inputs.items()}
+    if isinstance(inputs, tuple | list):
+        return type(inputs)(_taken(value, part) for value in inputs)
+    return inputs[part]
+
+
+def _rows(labels: Any) -> int:
+    return int(labels.shape[0]) if hasattr(labels, "shape") else len(labels)
+
+
+def as_integers(labels: Any, name: str) -> Any:
+    """Labels [n], of whole numbers [n] or [n, 1] or one-hot rows [n, C]."""
+    array = to_numpy(labels, "labels")
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim == 2:
+        if not (np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all()):
+            raise InputError(
+                f"Expected one-hot labels of the validation set {name!r}, but got rows that do not "
+                "name one class: pass whole numbers [n]."
+            )
+        return array.argmax(axis=1)
+    integers = array.astype(np.int64)
+    if array.ndim != 1 or not np.array_equal(integers, array):
+        raise InputError(
+            f"Expected labels [n] of the validation set {name!r}, whole numbers or one-hot rows, "
+            f"but got {array.dtype} {list(array.shape)}."
+        )
+    return integers
+
+
+def load_chosen(
+    folder: str | os.PathLike[str],
+    model: Any = None,
+    *,
+    average_within_pp: Points | None = None,
+    k: int | None = None,
+) -> Any:
+    """The model that was chosen in the folder of a ``ReliabilityCheckpoint``.
+
+    Args:
+        folder: its ``dirpath``.
+        model: a model that is built as in training, to load weights into; needed for
+            ``.weights.h5``, which hold no model.
+        average_within_pp: the mean weights of the checkpoints within this many points of the best
+            accuracy, in place of the chosen one. Train with the same ``average_within_pp``, which
+            keeps them. What is not trained (BatchNorm statistics) is that of the chosen one.
+        k: of these so many, spread over them.
+
+    Returns:
+        A model of Keras; its own ``save`` writes it.
+    """
+    journal = Path(folder, JOURNAL)
+    if not journal.is_file():
+        raise InputError(
+            f"Expected the dirpath of a ReliabilityCheckpoint, but there is no {JOURNAL} in "
+            f"{folder}: name the folder that it wrote to.",
+            code="missing",
+        )
+    live = LiveSelector.from_journal(journal)
+    path = live.path
+    if path is None:
+        raise InputError(
+            f"Expected a chosen checkpoint, but {journal} has none with its file.", code="missing"
+        )
+    if model is not None:
+        model.load_weights(path)
+    elif path.suffix == MODEL:
+        model = keras.models.load_model(path)
+    else:
+        raise InputError(
+            f"Expected a model to load {path.name} into, because it holds weights alone: write "
+            "load_chosen(folder, model).",
+            code="missing",
+        )
+    if average_within_pp is not None:
+        steps = live.members(k, delta_pp=average_within_pp)
+        _set_mean(model, [live.checkpoints[step] for step in steps])
+    return model
+
+
+def _set_mean(model: Any, paths: list[Path]) -> None:
+    """Put the mean of the trained weights into a model; of equal ones, exactly these."""
+    layers = getattr(model, "_flatten_layers", lambda: model.layers)()  # also within the model
+    if any(isinstance(layer, keras.layers.BatchNormalization) for layer in layers):
+        warnings.warn(
+            "The statistics of BatchNormalization are those of the chosen checkpoint, not of the "
+            "mean weights: run training examples through the model with training=True before "
+            "you use it.",
+            CheckwiseWarning,
+            stacklevel=3,
+        )
+    trained = model.trainable_weights
+    optimizer = getattr(model, "optimizer", None)
+    others = [*model.non_trainable_weights, *(optimizer.variables if optimizer else ())]
+    kept = [variable.numpy() for variable in others]
+    first: list[Any] = []
+    excess: list[Any] = []
+    for path in paths:
+        model.load_weights(path)
+        values = [np.asarray(weight.numpy(), np.float64) for weight in trained]
+        first = first or values
+        before = excess or [0.0] * len(values)
+        excess = [
+            total + value - start for total, value, start in zip(before, values, first, strict=True)
+        ]
+    for weight, start, total in zip(trained, first, excess, strict=True):
+        weight.assign(start + total / len(paths))
+    for variable, value in zip(others, kept, strict=True):
+        variable.assign(value)

@@ -5,25 +5,26 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import proxy
 
-from checkwise.errors import CheckwiseWarning, InputError, naming_extras
-from checkwise.integrations import lightning_validation
-from checkwise.integrations.callback_arguments import (
-    check_function,
-    check_keep,
-    check_text,
-    check_tracker,
+from checkwise.errors import CheckwiseError, CheckwiseWarning, InputError, naming_extras
+from checkwise.integrations.callbacks import Options, check_function
+from checkwise.integrations.folder import CheckpointFolder, Outcome, Plan
+from checkwise.integrations.tracker import PREFIX, Log, Tracker
+from checkwise.integrations.validation import (
+    ValidationSums,
+    in_order,
+    measured_together,
+    own_rows,
+    sets_to_read,
 )
-from checkwise.integrations.checkpoint_folder import CheckpointFolder, Outcome, Plan
-from checkwise.integrations.saving import decided_once, gathered
-from checkwise.integrations.tracker import PREFIX, Log, Tracker, report_to
-from checkwise.integrations.validation_sums import ValidationSums, in_order, merged, own_rows
 from checkwise.metrics import BANDWIDTH, BINS
 from checkwise.records import as_names
 from checkwise.selection import (
@@ -36,6 +37,10 @@ from checkwise.selection import (
     Ties,
     Weights,
 )
+from checkwise.words import counted, listed
+
+Result = TypeVar("Result")
+Outputs = Callable[[Any, Any], tuple[Any, Any]]
 
 
 @naming_extras()
@@ -76,25 +81,12 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         filename: as for ``ModelCheckpoint``.
         logits, labels: keys of what ``validation_step`` returns.
         outputs: ``outputs(returned, batch) -> (logits, labels)``, in place of the two keys.
-        keep: further checkpoints to keep, as ``KeepLast(2) | KeepEvery(1000)``; what may still be
-            chosen, the choice and the newest always stay.
-        average_within_pp: also keep every checkpoint within this many points of the best accuracy,
-            as ``1``, for an average: ``members()`` has their steps, and ``checkwise deploy DIRPATH
-            --average all`` makes it. A line on stderr says so when training ends.
-        predictions: keep the logits of validation, so that how sure the choice is can be said, and
-            a calibrator fitted: True for a folder ``predictions`` beside the checkpoints, or name
-            one. ``checkwise select`` reads it.
-        calibrator: fit this calibrator, as "ts-soften", to the predictions of the choice, and keep
-            it in ``calibrator.json`` beside the checkpoints. It keeps predictions, too.
+        keep, average_within_pp, predictions, calibrator, tracker, log, bins, bandwidth, held_out,
+            sources: as for every callback, see ``checkwise.integrations.callbacks.Options``.
         partial: record validations that ``limit_val_batches`` cuts short too. They have to see the
             same examples each time.
-        tracker: where the selection is logged when training ends, as ``MlflowLog``.
-        log: what loggers and the tracker get: "main" is accuracy, NLL and soft CwECE of each set,
-            what else the rule looks at, and the choice; "all" is every metric. The journal has all.
         save_weights_only, auto_insert_metric_name: as for ``ModelCheckpoint``.
-        bins, bandwidth: settings of the calibration errors.
-        held_out, sources, weights, worst_domain, directions, guard, tolerance, alpha: as for
-            ``LiveSelector``.
+        weights, worst_domain, directions, guard, tolerance, alpha: as for ``LiveSelector``.
         constraint, delta, objectives, q, ties: parameters of the rule, where it takes them.
         params: those of rules that other packages offer.
     """
@@ -109,7 +101,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         filename: str | None = None,
         logits: str = "logits",
         labels: str = "labels",
-        outputs: lightning_validation.Outputs | None = None,
+        outputs: Outputs | None = None,
         keep: Policy | None = None,
         average_within_pp: Points | None = None,
         predictions: bool | str | os.PathLike[str] = False,
@@ -141,12 +133,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 f"Expected a folder of this machine as dirpath, but got {dirpath}: what is saved "
                 "there cannot be synced before older checkpoints are deleted."
             )
-        check_keep(keep)
-        check_tracker(tracker)
         check_function(outputs, "outputs", "outputs=lambda returned, batch: (logits, labels)")
-        check_text(filename, "filename", "{epoch}-{step}")
-        check_text(logits, "logits", "logits")
-        check_text(labels, "labels", "labels")
         super().__init__(
             dirpath=dirpath,
             filename=filename,
@@ -157,16 +144,9 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             auto_insert_metric_name=auto_insert_metric_name,
         )
         self._domains = None if domains is None else as_names(domains)
-        lightning_validation.check_distinct(self._domains or ())
-        self._outputs = outputs or lightning_validation.ByKey(logits, labels)
-        self._partial, self._tracker = partial, tracker
-        self._bins, self._bandwidth = bins, bandwidth
-        self._measuring = {
-            "bins": bins,
-            "bandwidth": bandwidth,
-            "held_out": held_out,
-            "sources": sources,
-        }
+        _check_distinct(self._domains or ())
+        self._outputs = outputs or ByKey(logits, labels)
+        self._partial = partial
         settings = {
             "weights": weights,
             "worst_domain": worst_domain,
@@ -183,15 +163,20 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             **params,
         }
         told = {name: value for name, value in settings.items() if value is not None}
-        self._checkpoints = CheckpointFolder(
+        self._options = Options(
             Choice.of(rule, **told),
-            keep,
-            self._measuring,
+            keep=keep,
             average_within_pp=average_within_pp,
             predictions=predictions,
             calibrator=calibrator,
+            tracker=tracker,
             log=log,
+            bins=bins,
+            bandwidth=bandwidth,
+            held_out=held_out,
+            sources=sources,
         )
+        self._checkpoints = CheckpointFolder(self._options)
         self._sums: list[ValidationSums | None] = []  # None for a set that is held out
         self._outcome: Outcome | None = None
         self._followed = Plan()
@@ -203,7 +188,8 @@ class ReliabilityCheckpoint(ModelCheckpoint):
     @property
     def state_key(self) -> str:
         """Tells two of these callbacks apart within a checkpoint."""
-        return f"{PREFIX}: {self._checkpoints.described}, domains {self._domains}"
+        choice, measuring = self._options.choice.as_dict(), self._options.measuring
+        return f"{PREFIX}: {choice} {measuring}, domains {self._domains}"
 
     @property
     def selection(self) -> Selection | None:
@@ -257,32 +243,37 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 "validation dataloader and the module a validation_step.",
                 code="missing",
             )
-        lightning_validation.check_not_empty(trainer, self._domains, self._measuring)
+        named, read = self._named(trainer)
+        for name, batches in zip(named, trainer.num_val_batches, strict=True):
+            if name in read and batches == 0:  # Lightning would leave it out without a word
+                raise InputError(
+                    f"Expected at least one batch of the validation set {name!r}, but got none: "
+                    "check its dataloader, drop_last and limit_val_batches.",
+                    code="empty",
+                )
         if not trainer.fast_dev_run:
             told = self._goes_on(trainer)
             decided_once(trainer, lambda: self._checkpoints.check_continues(told=told))
-            self._newest = lightning_validation.step(trainer, pl_module) if self._resumes else None
+            self._newest = _step(trainer, pl_module) if self._resumes else None
             self._trained_in = self.dirpath
 
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin to count."""
         if trainer.state.fn != "fit":
             return
-        parts = lightning_validation.flat(trainer.val_dataloaders)
-        names = lightning_validation.names(trainer.val_dataloaders, self._domains)
-        sources = lightning_validation.sources(names, self._measuring)
+        options, (named, read_from) = self._options, self._named(trainer)
         self._sums = [
             ValidationSums(
                 name,
-                self._bins,
-                self._bandwidth,
+                options.bins,
+                options.bandwidth,
                 own_rows(part),
-                examples=self._checkpoints.needs_examples or in_order(part),
-                logits=self._checkpoints.needs_logits,
+                examples=options.needs_examples or in_order(part),
+                logits=options.needs_logits,
             )
-            if name in sources
+            if name in read_from
             else None
-            for name, part in zip(names, parts, strict=True)
+            for name, part in zip(named, _flat(trainer.val_dataloaders), strict=True)
         ]
         read = [part for part in self._sums if part is not None]
         if trainer.world_size > 1 and any(part.own_rows is None for part in read):
@@ -309,10 +300,10 @@ class ReliabilityCheckpoint(ModelCheckpoint):
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Measure the checkpoint, decide, and log."""
         sums, self._sums, self._outcome = self._sums, [], None
-        if not lightning_validation.counts(trainer):
+        if not _counts(trainer):
             return
         read = [part is not None for part in sums]
-        if not self._partial and lightning_validation.cut_short(trainer, read):
+        if not self._partial and _cut_short(trainer, read):
             warnings.warn(
                 f"limit_val_batches={trainer.limit_val_batches} cuts validation short: the "
                 "checkpoint is saved and not recorded, so it cannot be chosen. Pass partial=True "
@@ -321,9 +312,10 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 stacklevel=2,
             )
             return
-        names = lightning_validation.names(trainer.val_dataloaders, self._domains)
-        entries = dict.fromkeys(names) | _entries(trainer, [part for part in sums if part])
-        step = lightning_validation.step(trainer, pl_module)
+        together = measured_together([part for part in sums if part], trainer.world_size)
+        measured = {part.name: part.entry() for part in together}
+        entries = {**dict.fromkeys(self._named(trainer)[0]), **measured}
+        step = _step(trainer, pl_module)
         again = step == self._newest
         outcome = decided_once(trainer, lambda: self._checkpoints.weigh(step, entries, again=again))
         # Every process has the same numbers, of which the largest is each: exact for any number.
@@ -336,9 +328,11 @@ class ReliabilityCheckpoint(ModelCheckpoint):
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         """Save the checkpoint, then delete what can no longer be chosen."""
-        if not lightning_validation.counts(trainer):
+        import torch
+
+        if not _counts(trainer):
             return
-        step, outcome = lightning_validation.step(trainer, pl_module), self._outcome
+        step, outcome = _step(trainer, pl_module), self._outcome
         if step == self._newest:
             warnings.warn(
                 "No optimizer step since the last checkpoint: the weights are the same, and are "
@@ -347,7 +341,8 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 stacklevel=2,
             )
             return
-        metrics = {**trainer.callback_metrics, **_place_in_training(trainer, step)}
+        place = {"epoch": torch.tensor(trainer.current_epoch), "step": torch.tensor(step)}
+        metrics = {**trainer.callback_metrics, **place}
         plan = decided_once(
             trainer,
             lambda: self._checkpoints.plan(
@@ -380,12 +375,20 @@ class ReliabilityCheckpoint(ModelCheckpoint):
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Log the selection to the tracker, and say what to average."""
         if trainer.is_global_zero and not trainer.fast_dev_run:
-            report_to(self._tracker, self.selection, self._checkpoints.log)
-            self._checkpoints.say_members()
+            self._checkpoints.end()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Close the journal; ``teardown`` is not called after an exception."""
         self._checkpoints.close()
+
+    def _named(self, trainer: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """A name per validation dataloader, and the names of those to choose by."""
+        named = _names(trainer.val_dataloaders, self._domains)
+        _check_distinct(named)
+        where = "the validation dataloaders"
+        return named, sets_to_read(
+            named, self._options.held_out, self._options.sources, where=where
+        )
 
     def _goes_on(self, trainer: Any) -> bool:
         """Whether training goes on from a checkpoint of its own that may be elsewhere.
@@ -411,14 +414,111 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         self.current_score = self.best_k_models.get(plan.path)
 
 
-def _entries(trainer: Any, sums: list[ValidationSums]) -> dict[str, Any]:
-    """Domain → metrics over all processes."""
-    if trainer.world_size > 1:
-        sums = [merged(parts) for parts in zip(*gathered(sums), strict=True)]
-    return {part.name: part.entry() for part in sums}
+def decided_once(trainer: Any, decide: Callable[[], Result]) -> Result:
+    """What the first process decides, in every process; an error there is an error everywhere.
+
+    Every process waits here for the first one.
+    """
+    answer: tuple[Result | None, Exception | None] = (None, None)
+    if trainer.is_global_zero:
+        try:
+            answer = (decide(), None)
+        except Exception as error:
+            if trainer.world_size == 1:
+                raise
+            answer = (None, error)
+    failed = trainer.strategy.broadcast(None if answer[1] is None else str(answer[1]))
+    if answer[1] is not None:
+        raise answer[1]
+    if failed is not None:
+        raise CheckwiseError(failed)
+    result: Result = trainer.strategy.broadcast(answer[0])
+    return answer[0] if trainer.is_global_zero else result  # type: ignore[return-value]
 
 
-def _place_in_training(trainer: Any, step: int) -> dict[str, Any]:
-    import torch
+def _flat(loaders: Any) -> list[Any]:
+    """The dataloaders in the order of their index; Lightning takes one, a list or a dict."""
+    if isinstance(loaders, Mapping):
+        return [part for value in loaders.values() for part in _flat(value)]
+    if isinstance(loaders, list | tuple):
+        return [part for value in loaders for part in _flat(value)]
+    return [loaders]
 
-    return {"epoch": torch.tensor(trainer.current_epoch), "step": torch.tensor(step)}
+
+def _names(loaders: Any, domains: tuple[str, ...] | None) -> tuple[str, ...]:
+    """One name per dataloader."""
+    number = len(_flat(loaders))
+    if domains is not None:
+        if len(domains) != number:
+            raise InputError(
+                f"Expected one name per validation dataloader, but got {listed(domains)} for "
+                f"{counted(number, 'dataloader')}: name each one in domains=.",
+                code="differs",
+            )
+        return domains
+    if isinstance(loaders, Mapping) and len(loaders) == number:
+        return tuple(map(str, loaders))
+    return ("validation",) if number == 1 else tuple(f"dataloader_{i}" for i in range(number))
+
+
+def _check_distinct(named: Iterable[str]) -> None:
+    """Refuse a name that two dataloaders have."""
+    twice = [name for name, times in Counter(named).items() if times > 1]
+    if twice:
+        raise InputError(
+            f"Expected a name of its own for each validation dataloader, but {twice[0]!r} is there "
+            "twice: name each one in domains=.",
+            code="ambiguous",
+        )
+
+
+def _step(trainer: Any, module: Any) -> int:
+    """How far training is: optimizer steps, or batches where Lightning does not count the steps.
+
+    With manual optimisation it counts only the steps of its own wrappers of optimizers.
+    """
+    if module.automatic_optimization and trainer.optimizers:
+        return int(trainer.global_step)
+    return int(trainer.fit_loop.total_batch_idx) + 1
+
+
+def _cut_short(trainer: Any, read: Iterable[bool]) -> bool:
+    """Whether ``limit_val_batches`` ends a validation that is read before its last batch."""
+    if trainer.limit_val_batches == 1.0 and isinstance(trainer.limit_val_batches, float):
+        return False
+    return any(
+        is_read and (_length(loader) is None or batches < _length(loader))
+        for loader, batches, is_read in zip(
+            _flat(trainer.val_dataloaders), trainer.num_val_batches, read, strict=True
+        )
+    )
+
+
+def _length(loader: Any) -> Any:
+    try:
+        return len(loader)
+    except (TypeError, NotImplementedError):
+        return None  # an iterable data set does not know
+
+
+def _counts(trainer: Any) -> bool:
+    """Whether a validation is part of a training, not of a check or of a call of its own."""
+    trial = trainer.sanity_checking or trainer.fast_dev_run
+    return bool(trainer.state.fn == "fit" and not trial)
+
+
+@dataclass(frozen=True)
+class ByKey:
+    """Takes logits and labels from the dict that ``validation_step`` returns."""
+
+    logits: str
+    labels: str
+
+    def __call__(self, returned: Any, batch: Any) -> tuple[Any, Any]:
+        if isinstance(returned, Mapping) and {self.logits, self.labels} <= set(returned):
+            return returned[self.logits], returned[self.labels]
+        came = list(returned) if isinstance(returned, Mapping) else type(returned).__name__
+        raise InputError(
+            f"Expected validation_step to return {{{self.logits!r}: …, {self.labels!r}: …}}, but "
+            f"got {came}: return them, or pass outputs= or the keys to ReliabilityCheckpoint."
+        )

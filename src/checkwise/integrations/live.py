@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from checkwise.calibrators import get_calibrator
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.integrations.callback_arguments import CALIBRATOR, ChoiceCalibrator
-from checkwise.metrics import BANDWIDTH, BINS
+from checkwise.metrics import BANDWIDTH, BINS, Groups
 from checkwise.records import CheckpointRecord, Trajectory, check_step, packed_numbers
 from checkwise.selection import (
+    CalibratedChoice,
     Choice,
     KeepFeasible,
     LiveSelection,
     Policy,
     Rule,
     Selection,
+    calibrate_choice,
     get_rule,
 )
 from checkwise.store import (
@@ -38,9 +40,12 @@ from checkwise.store import (
     remove_unwritten,
     settings_of,
     state_of,
+    write_text,
     writing,
 )
 from checkwise.words import shown
+
+CALIBRATOR: Final = "calibrator.json"
 
 
 class LiveSelector(LiveSelection):
@@ -102,12 +107,16 @@ class LiveSelector(LiveSelection):
             **settings,
         )
         self._journal: LiveJournal | None = None
+        self._trajectory: Trajectory | None = None
         self._warned = False
         self._history = LiveHistory(Path())
         self._read_only, self._named = read_only, set[int]()
         self._folder = None if checkpoints is None else Path(os.path.abspath(checkpoints))
         self._own: tuple[Path, ...] = ()
-        self._calibrator = ChoiceCalibrator.of(calibrator, journal, read_only=read_only)
+        self._calibrator: ChoiceCalibrator | None = None
+        if calibrator is not None and journal is not None and not read_only:
+            file = beside(Path(os.path.abspath(journal)), CALIBRATOR)
+            self._calibrator = ChoiceCalibrator(get_calibrator(calibrator).name, file)
         folder = predictions_folder(predictions or calibrator is not None, journal)
         self._recorder.keeps_logits = folder is not None and not read_only
         self._recorder.keeps_examples |= self._recorder.keeps_logits
@@ -233,7 +242,7 @@ class LiveSelector(LiveSelection):
         self._recorder.records = self._history.records
         self._recorder.groups.update(self._history.groups)
         self._without_weights = self._history.without_weights
-        self._selection = None
+        self._selection = self._trajectory = None
 
     def saved(self, step: int, path: str | os.PathLike[str]) -> None:
         """Say that the weights of a step have been saved, as a file or a folder.
@@ -322,11 +331,6 @@ class LiveSelector(LiveSelection):
         Args:
             policy: what stays; by default everything that may still be chosen.
         """
-        if policy is not None and not isinstance(policy, Policy):
-            raise InputError(
-                f"Expected a policy such as KeepLast(2), but got {shown(policy)}: combine "
-                "policies with |."
-            )
         if self._read_only:
             raise InputError(
                 "Expected a LiveSelector that may delete, but this one was made with "
@@ -369,11 +373,13 @@ class LiveSelector(LiveSelection):
     @property
     def trajectory(self) -> Trajectory:
         """Everything added so far, with the paths of the weights that are there."""
-        run = super().trajectory
-        if not self._history.checkpoints:
-            return run
-        saved = {step: str(path) for step, path in self._history.checkpoints.items()}
-        return replace(run, paths=tuple(saved.get(step) for step in self.steps))
+        if self._trajectory is None:
+            facts = self._recorder.facts()
+            if saved := self._history.checkpoints:
+                paths = [saved.get(step) for step in self.steps]
+                facts["paths"] = tuple(None if path is None else str(path) for path in paths)
+            self._trajectory = Trajectory(**facts)
+        return self._trajectory
 
     def close(self) -> None:
         """Close the journal, so that another process may write to it."""
@@ -412,16 +418,62 @@ def predictions_folder(
     return beside(Path(journal), PREDICTIONS_FOLDER)
 
 
-def keeps_logits(
-    predictions: bool | str | os.PathLike[str] = False, calibrator: str | None = None
-) -> bool:
-    """Whether these arguments ask for logits; wrong ones are refused."""
-    if calibrator is not None:
-        get_calibrator(calibrator)
-    return predictions_folder(predictions or calibrator is not None, "a journal") is not None
-
-
 def _relative(path: Path, folder: Path) -> str:
     """A path from the journal's folder where it is inside, so that both can be moved together."""
     place, base = Path(os.path.abspath(path)), Path(os.path.abspath(folder))
     return str(place.relative_to(base)) if place.is_relative_to(base) else str(place)
+
+
+@dataclass
+class ChoiceCalibrator:
+    """Fits one calibrator to the predictions of the choice, once for each record that is chosen.
+
+    Args:
+        name: of the calibrator.
+        file: where it is kept; written whole or not at all.
+    """
+
+    name: str
+    file: Path
+    last: tuple[CheckpointRecord, CalibratedChoice] | None = None
+    written: str | None = field(default=None, repr=False)
+
+    def calibrated(
+        self,
+        chosen: Selection,
+        kept: KeptPredictions,
+        records: Mapping[int, CheckpointRecord],
+        groups: Groups,
+    ) -> Selection:
+        """The selection with its calibrator; with a note where its predictions were not kept."""
+        record = records[chosen.step]
+        if kept.folder_of(record) is None:
+            run = chosen.trajectory
+            note = f"no calibrator: the predictions of step {chosen.step} were not kept"
+            return replace(chosen, trajectory=replace(run, notes=(*run.notes, note)))
+        if self.last is None or self.last[0] != record:
+            fitted = calibrate_choice(kept.logits(record), self.name, groups=groups or None)
+            self.last = (record, fitted)
+        return replace(chosen, calibration=self.last[1])
+
+    def _step_of_file(self) -> int | None:
+        """The step that the file is of; where its predictions are gone, it stays."""
+        try:
+            step = json.loads(self.file.read_text())["step"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return step if type(step) is int else None
+
+    def write(self, chosen: Selection | None) -> None:
+        """Let the file be that of the choice; there is none where none is calibrated."""
+        with writing(self.file.parent, self.file.name, then="the calibrator is fitted again"):
+            if chosen is None or chosen.calibration is None:
+                if chosen is None or self._step_of_file() != chosen.step:
+                    self.file.unlink(missing_ok=True)
+                self.written = None
+                return
+            record = chosen.calibration.record(chosen, str(self.file.parent))
+            text = json.dumps(record, indent=2, allow_nan=False) + "\n"
+            if text != self.written:
+                write_text(self.file, text)
+                self.written = text

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkwise.errors import InputError, naming_extras
-from checkwise.integrations.callback_arguments import check_flag, check_text
 from checkwise.integrations.tracker import CHOSEN, PREFIX, Log, Numbers, Told
 from checkwise.selection import Selection
 from checkwise.words import shown
@@ -43,8 +42,6 @@ class MlflowLog:
                 f"Expected the id of an MLflow run, but got {shown(self.run_id)}: write "
                 "MlflowLog(run.info.run_id)."
             )
-        check_text(self.tracking_uri, "tracking_uri", "sqlite:///mlflow.db")
-        check_flag(self.upload, "upload")
         self._client()  # a wrong run is refused before any training
 
     def log(self, selection: Selection, log: Log = "main") -> None:

@@ -18,11 +18,9 @@ import numpy as np
 
 from checkwise.calibrators import get_calibrator
 from checkwise.errors import InputError, naming_extras
-from checkwise.integrations.callback_arguments import CALIBRATOR, ChoiceCalibrator
-from checkwise.integrations.live import LiveSelector
-from checkwise.integrations.saving import gathered
+from checkwise.integrations.live import CALIBRATOR, ChoiceCalibrator, LiveSelector
 from checkwise.integrations.tracker import PREFIX, STEP
-from checkwise.integrations.validation_sums import ValidationSums, merged, own_rows
+from checkwise.integrations.validation import ValidationSums, measured_together, own_rows
 from checkwise.metrics import BANDWIDTH, BINS, NAMES, CountedExamples, Report
 from checkwise.records import Recorder, check_step
 from checkwise.selection import DEFAULT_RULE, Choice, Selection
@@ -86,12 +84,11 @@ class Validation:
         ``checkwise/<set>/n``, ``correct``, accuracy, NLL, calibration errors and the others, and
         ``checkwise/step``. Of a set with logits that are not finite only ``n``.
         """
-        sums = list(self._sums.values())
-        if _workers() > 1:
-            sums = [merged(parts) for parts in zip(*gathered(sums), strict=True)]
+        workers = _of_training("get_world_size", 1)
+        sums = measured_together(list(self._sums.values()), workers)
         reported = {STEP: float(check_step(step))}
         entries = {part.name: part.entry() for part in sums}
-        if self._kept is not None and _rank() == 0:
+        if self._kept is not None and _of_training("get_world_rank", 0) == 0:
             self._keep(self._kept, step, entries)
         for part in sums:
             entry = entries[part.name]
@@ -264,17 +261,8 @@ def _kept_examples(folder: Path, name: str) -> dict[str, Any]:
     return {"examples": CountedExamples(saved.outcomes.correct, saved.labels.astype(np.int64))}
 
 
-def _workers() -> int:
-    """How many workers train; 1 outside a training."""
-    return _of_training("get_world_size", 1)
-
-
-def _rank() -> int:
-    """Which of the workers this is; 0 outside a training."""
-    return _of_training("get_world_rank", 0)
-
-
 def _of_training(fact: str, otherwise: int) -> int:
+    """How many workers train, or which of them this is; something else outside a training."""
     with naming_extras():
         import ray.train
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.integrations.callback_arguments import check_flag, check_text
 from checkwise.metrics import MAIN
 from checkwise.records import Trajectory
 from checkwise.selection import Selection
@@ -151,11 +150,6 @@ class RunLog:
     alias: str = "checkwise"
     artifact: str | None = None
     _rows: dict[int, Numbers] = field(default_factory=dict, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        check_flag(self.upload, "upload")
-        check_text(self.alias, "alias", "checkwise")
-        check_text(self.artifact, "artifact", "digits-checkwise")
 
     def _upload(self, told: Told) -> None:
         """Copy the weights of the choice, where that is wanted; the alias moves to this version."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from checkwise.errors import InputError, naming_extras
 from checkwise.integrations.tracker import PREFIX, STEP, Log, RunLog, Told
 from checkwise.selection import Selection
 from checkwise.words import shown
 
 
+@dataclass(frozen=True)
 class TrackioLog(RunLog):
     """Logs selections to a run of Trackio that you opened with ``trackio.init``.
 
@@ -23,7 +26,6 @@ class TrackioLog(RunLog):
     """
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         with naming_extras():
             from trackio import Run
         if not isinstance(self.run, Run):

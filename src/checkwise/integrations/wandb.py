@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from checkwise.errors import InputError, naming_extras
 from checkwise.integrations.tracker import PREFIX, STEP, Log, RunLog, Told
 from checkwise.selection import Selection
 from checkwise.words import shown
 
 
+@dataclass(frozen=True)
 class WandbLog(RunLog):
     """Logs selections to a run of W&B that you opened with ``wandb.init``.
 
@@ -26,7 +29,6 @@ class WandbLog(RunLog):
     """
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         with naming_extras():
             from wandb import Run
         if not isinstance(self.run, Run):

@@ -11,31 +11,24 @@ from typing import Any, Final
 from weakref import WeakValueDictionary, ref
 
 from checkwise.errors import InputError, naming_extras
-from checkwise.integrations.callback_arguments import (
-    check_function,
-    check_keep,
-    check_log,
-    check_tracker,
-    keeping,
-    say_members,
-)
-from checkwise.integrations.live import LiveSelector, keeps_logits
-from checkwise.integrations.tracker import Log, Tracker, report_to
-from checkwise.integrations.transformers import folders, refusals, saved_names
+from checkwise.integrations.callbacks import Options, check_function
+from checkwise.integrations.folder import JOURNAL, check_new
+from checkwise.integrations.live import LiveSelector
+from checkwise.integrations.tracker import Log, Tracker
+from checkwise.integrations.transformers import checkpoints, refusals
 from checkwise.integrations.transformers.metrics import ComputeMetrics, Outputs, ReliabilityMetrics
-from checkwise.integrations.transformers.retention import KeepChoosable
-from checkwise.integrations.validation_sums import in_order
+from checkwise.integrations.validation import in_order
 from checkwise.metrics import BANDWIDTH, BINS, MAIN, NAMES
 from checkwise.records import as_names, looks_held_out
-from checkwise.selection import DEFAULT_RULE, Choice, KeepFeasible, Points, Policy, Selection
+from checkwise.selection import DEFAULT_RULE, Choice, Points, Policy, Selection
 
+with naming_extras():
+    from transformers import TrainerCallback  # first, so that it is named where neither is there
 with naming_extras():
     from accelerate import PartialState
     from accelerate.state import AcceleratorState
     from accelerate.utils import DistributedType, broadcast_object_list
-    from transformers import TrainerCallback
 
-JOURNAL: Final = "checkwise.jsonl"
 SINGLE: Final = "validation"  # the name of the evaluation set where there is one, without a name
 _PREFIX: Final = "eval"
 # These save and load weights in their own ways, and every process has to take part.
@@ -78,23 +71,11 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         outputs: ``EvalPrediction`` → (logits, labels), where the first output or the labels of
             your model are something else.
         patience: stop training when the chosen checkpoint is followed by this many evaluations.
-        keep: which checkpoints stay beside the newest and the chosen one; by default those that
-            may still be chosen. One that was not evaluated can never be.
-        average_within_pp: also keep every checkpoint within this many points of the best accuracy,
-            as ``1``, for an average: ``members()`` has their steps, and ``checkwise deploy
-            OUTPUT_DIR --average all`` makes it. A line on stderr says so at the end.
-        predictions: keep the logits of validation, so that how sure the choice is can be said, and
-            a calibrator fitted: True for a folder ``predictions`` beside the journal, or name one.
-            ``checkwise select`` reads it.
-        calibrator: fit this calibrator, as "ts-soften", to the predictions of the choice, and keep
-            it in ``calibrator.json`` beside the journal. It keeps predictions, too.
         journal: the file with every record, from which a resumed training goes on; by default
             ``checkwise.jsonl`` in the output folder.
-        tracker: where the selection is logged when training ends, as ``MlflowLog``.
-        log: what the Trainer and the tracker log: "main" is accuracy, NLL and soft CwECE of each
-            set, and what else the rule looks at; "all" is every metric. The journal has all.
-        bins, bandwidth: settings of the calibration errors.
-        held_out, sources, settings: as for :class:`checkwise.LiveSelector`.
+        keep, average_within_pp, predictions, calibrator, tracker, log, bins, bandwidth, held_out,
+            sources: as for every callback, see ``checkwise.integrations.callbacks.Options``.
+        settings: as for :class:`checkwise.LiveSelector`.
     """
 
     def __init__(
@@ -119,33 +100,32 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     ) -> None:
         if patience is not None and (type(patience) is not int or patience < 1):
             raise InputError(f"Expected patience of 1 or more evaluations, but got {patience!r}.")
-        check_keep(keep)
-        check_tracker(tracker)
-        check_log(log)
+        check_function(compute_metrics, "compute_metrics", "Trainer takes it")
         check_function(outputs, "outputs", "outputs=lambda prediction: (logits, labels)")
-        self._choice = Choice.of(rule, **settings)
-        self._measuring: dict[str, Any] = {
-            "bins": bins,
-            "bandwidth": bandwidth,
-            "held_out": held_out,
-            "sources": sources,
-        }
-        self._live = LiveSelector(self._choice, **self._measuring)
-        self._saves_logits = keeps_logits(predictions, calibrator)
+        self._options = Options(
+            Choice.of(rule, **settings),
+            keep=keep,
+            average_within_pp=average_within_pp,
+            predictions=predictions,
+            calibrator=calibrator,
+            tracker=tracker,
+            log=log,
+            bins=bins,
+            bandwidth=bandwidth,
+            held_out=held_out,
+            sources=sources,
+        )
+        self._live = self._options.selector()
         self._metrics = ReliabilityMetrics(
             compute_metrics,
             outputs=outputs,
             bins=bins,
             bandwidth=bandwidth,
-            examples=self._live.needs_examples,
-            logits=self._saves_logits,
+            examples=self._options.needs_examples,
+            logits=self._options.needs_logits,
             names=NAMES if log == "all" else tuple(dict.fromkeys((*MAIN, *self._live.looks_at))),
         )
-        self._any_model, self._tracker, self._log = outputs is not None, tracker, log
-        self._within_pp = average_within_pp
-        self._keeping: dict[str, Any] = {"predictions": predictions, "calibrator": calibrator}
-        self._keep = KeepChoosable(keeping(keep or KeepFeasible(), average_within_pp))
-        self._patience, self._journal = patience, journal
+        self._any_model, self._patience, self._journal = outputs is not None, patience, journal
         self._further = tuple(m for m in self._live.looks_at if m not in NAMES)
         self._decision = Decision()
         self._training = False
@@ -179,8 +159,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
 
     def members(self, k: int | None = None) -> tuple[int, ...]:
         """The steps of an average, all or ``k`` spread over them; in the first process."""
-        within = {} if self._within_pp is None else {"delta_pp": self._within_pp}
-        return self._live.members(k, **within)
+        return self._options.members(self._live, k)
 
     def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Refuse what would undo the choice; set half-written checkpoints aside."""
@@ -191,17 +170,16 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         if state.is_world_process_zero and self._path(args).exists():
             # Whoever trains there holds the journal, so nothing is renamed under a running save.
             with self._open(args):
-                folders.set_aside_incomplete(args.output_dir)
+                checkpoints.set_aside_incomplete(args.output_dir)
         PartialState().wait_for_everyone()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Rebuild the selection up to the step from which training goes on."""
-        refusals.check_strategies(args)
-        refusals.check_callbacks(state)
-        refusals.check_search(state)
-        refusals.check_schedule(args, kwargs.get("lr_scheduler"))
+        refusals.check_training(args, state, kwargs.get("lr_scheduler"))
         if state.global_step > 0:
-            self._load(folders.folder_of(args.output_dir, state.global_step), kwargs.get("model"))
+            self._load(
+                checkpoints.folder_of(args.output_dir, state.global_step), kwargs.get("model")
+            )
         self._metrics.reset()
         self._step, self._arrived, self._added = 0, {}, ()
         # A smaller batch size after an error of memory is the same training.
@@ -209,14 +187,18 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         if state.is_world_process_zero:
             self._live = self._open(args)
             if state.global_step == 0 and not retried:
-                refusals.check_new(self._path(args), self._live, args.output_dir)
-            folders.set_aside_later(args.output_dir, self._live.checkpoints, state.global_step)
+                go_on = (
+                    "use trainer.train(resume_from_checkpoint=True), or choose another output_dir"
+                )
+                there = checkpoints.whole_checkpoints(args.output_dir)
+                check_new(self._live, self._path(args), go_on, there)
+            checkpoints.set_aside_later(args.output_dir, self._live.checkpoints, state.global_step)
             self._live.resume(state.global_step)
             noted = state.global_step in self._live.checkpoints
             if noted or (
                 state.global_step in self._live.steps and self._note_saved(args, state.global_step)
             ):
-                self._live.prune(self._keep)  # which a kill may have prevented
+                self._live.prune(self._options.policy())  # which a kill may have prevented
         self._training = True
         self._decide(args, state)
         if self.choice is None:
@@ -310,7 +292,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
                 "saved but not evaluated, so it cannot be chosen and is deleted with the next save",
             )
         self._check_names(args, state.global_step, kwargs.get("model"))
-        self._live.prune(self._keep)
+        self._live.prune(self._options.policy())
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Close the journal, log the selection, say what to average; nothing later is recorded."""
@@ -319,9 +301,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._training = False
         self._live.close()
         if state.is_world_process_zero:
-            report_to(self._tracker, self.selection, self._log)
-            folder, calibrator = Path(args.output_dir), self._keeping["calibrator"]
-            say_members(self._live, self._within_pp, folder, calibrator=calibrator)
+            self._options.end(self._live, Path(args.output_dir))
 
     def _path(self, args: Any) -> Path:
         return Path(self._journal or Path(args.output_dir) / JOURNAL)
@@ -331,13 +311,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         path = self._path(args).resolve()
         if (before := _OPEN.get(path)) is not None:
             before.close()
-        live = LiveSelector(
-            self._choice,
-            journal=self._path(args),
-            checkpoints=args.output_dir,
-            **self._keeping,
-            **self._measuring,
-        )
+        live = self._options.selector(self._path(args), checkpoints=args.output_dir)
         _OPEN[path] = live
         return live
 
@@ -352,7 +326,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
                 "callback.",
                 code="missing",
             )
-        examples = self._live.needs_examples or self._saves_logits
+        examples = self._options.needs_examples or self._options.needs_logits
         if report is not None and not (examples or in_order(self._evaluated())):
             report = replace(report, examples=None)  # another order would be no other set
         if report is not None and not self._further:
@@ -363,8 +337,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
 
     def _sources(self) -> tuple[str, ...]:
         """The sets that arrived and are not held out."""
-        held_out = as_names(self._measuring["held_out"])
-        validation = as_names(self._measuring["sources"])
+        held_out = as_names(self._options.held_out)
+        validation = as_names(self._options.sources)
         return tuple(
             sorted(
                 name
@@ -380,7 +354,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         sets will come, so each replaces the record of the one before; when the checkpoint is
         saved, all of them are in it.
         """
-        named = {name for key in ("held_out", "sources") for name in as_names(self._measuring[key])}
+        named = {*as_names(self._options.held_out), *as_names(self._options.sources)}
         others = [step for step in self._live.steps if step != self._step]
         known = set(self._live.domains) if others else set()
         sources = self._sources()
@@ -398,28 +372,28 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             return
         state.best_global_step = self._decision.choice
         state.best_metric = self._decision.score
-        folder = folders.folder_of(args.output_dir, self._decision.choice)
+        folder = checkpoints.folder_of(args.output_dir, self._decision.choice)
         if folder.is_dir():
             state.best_model_checkpoint = str(folder)
 
     def _note_saved(self, args: Any, step: int) -> bool:
         """Whether the checkpoint of a step is whole; if so, the journal learns of it."""
-        folder = folders.folder_of(args.output_dir, step)
-        if whole := folders.is_whole(folder):
+        folder = checkpoints.folder_of(args.output_dir, step)
+        if whole := checkpoints.is_whole(folder):
             self._live.saved(step, folder)
         return whole
 
     def _check_names(self, args: Any, step: int, model: Any) -> None:
         """Refuse, at the first save, weights that could not be loaded in the end."""
-        folder = folders.folder_of(args.output_dir, step)
+        folder = checkpoints.folder_of(args.output_dir, step)
         if args.load_best_model_at_end and not self._names_checked and _differs(folder, model):
-            saved_names.weights_of(folder, model)
+            checkpoints.weights_of(folder, model)
         self._names_checked = True
 
     def _load(self, folder: Path, model: Any) -> None:
         """Load a checkpoint of which a Trainer loads only the weights whose names are the same."""
         if _differs(folder, model):
-            model.load_state_dict(saved_names.weights_of(folder, model))
+            model.load_state_dict(checkpoints.weights_of(folder, model))
 
     def _warn_unsaved(self, step: int, what: str) -> None:
         if not self._warned:
@@ -435,7 +409,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
 def _differs(folder: Path, model: Any) -> bool:
     if model is None or not folder.is_dir() or AcceleratorState().distributed_type in _SHARDED:
         return False
-    return saved_names.difference(folder, model) is not None
+    return checkpoints.difference(folder, model) is not None
 
 
 def _refuse_without_metrics(metrics: Mapping[str, Any]) -> None:

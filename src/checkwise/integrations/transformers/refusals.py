@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 from checkwise.errors import InputError
-from checkwise.integrations.live import LiveSelector
-from checkwise.integrations.transformers.folders import checkpoints
-from checkwise.words import counted
 
 METRIC: Final = "checkwise"
-_PLATEAU: Final = ("reduce_lr_on_plateau", "greedy")
+_PLATEAU: Final = ("reduce_lr_on_plateau", "greedy", "ReduceLROnPlateau", "GreedyLR")
 # Whose logits and labels are not one classification each, although the shapes may fit.
 _OTHER_TASKS: Final = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 
@@ -21,32 +17,28 @@ def check_arguments(args: Any) -> None:
     metric = args.metric_for_best_model
     if metric not in (None, METRIC, f"eval_{METRIC}"):
         raise InputError(
-            f'Expected metric_for_best_model="{METRIC}", but got {metric!r}: the Trainer would '
-            "overrule the choice of the rule. The default of load_best_model_at_end is 'loss', so "
-            f'set metric_for_best_model="{METRIC}".',
+            f'Expected metric_for_best_model="{METRIC}", but got {metric!r}, by which the Trainer '
+            "would overrule the choice (load_best_model_at_end takes 'loss' by default): set it.",
             code="unsupported",
         )
     if args.save_total_limit is not None:
         raise InputError(
             f"Expected save_total_limit=None, but got {args.save_total_limit}: the Trainer would "
-            "delete the oldest checkpoints, among them some that may still be chosen. Leave it "
-            "out; the callback deletes what can no longer be chosen.",
+            "delete checkpoints that may still be chosen. Leave it out; the callback deletes what "
+            "can no longer be.",
             code="unsupported",
         )
     if _value(args.save_strategy) == "best":
         raise InputError(
             'Expected save_strategy="steps" or "epoch", but got "best": the choice can return to '
-            "an earlier checkpoint, so each has to be saved when it is evaluated. Set "
-            "save_strategy to the same as eval_strategy; checkpoints that can no longer be chosen "
-            "are deleted.",
+            "an earlier checkpoint, so each has to be saved. Set it to the same as eval_strategy.",
             code="unsupported",
         )
-    if metric is not None and _value(args.lr_scheduler_type) in _PLATEAU:
-        _refuse_plateau(_value(args.lr_scheduler_type))
+    _check_schedule(args, _value(args.lr_scheduler_type))
 
 
-def check_strategies(args: Any) -> None:
-    """Refuse a training without evaluations or without checkpoints."""
+def check_training(args: Any, state: Any, lr_scheduler: Any) -> None:
+    """Refuse a training without evaluations or checkpoints, or that does not follow the choice."""
     for name in ("eval_strategy", "save_strategy"):
         if _value(getattr(args, name)) == "no":
             raise InputError(
@@ -55,23 +47,14 @@ def check_strategies(args: Any) -> None:
                 "the same; for metrics alone use reliability_metrics().",
                 code="unsupported",
             )
-
-
-def check_schedule(args: Any, lr_scheduler: Any) -> None:
-    """Refuse a scheduler object that waits for the metric to improve."""
-    name = type(getattr(lr_scheduler, "scheduler", lr_scheduler)).__name__
-    if args.metric_for_best_model is not None and name in ("ReduceLROnPlateau", "GreedyLR"):
-        _refuse_plateau(name)
-
-
-def _refuse_plateau(name: str) -> None:
-    raise InputError(
-        f"Expected a learning rate that follows a schedule, but got {name}: it reads "
-        f'metric_for_best_model, and "{METRIC}" is a choice among checkpoints, not a number that '
-        "falls. The rate would go to zero. Use another lr_scheduler_type, such as linear "
-        "or cosine.",
-        code="unsupported",
-    )
+    check_callbacks(state)
+    if state.is_hyper_param_search:
+        raise InputError(
+            "Expected a single training, but got hyperparameter_search, which saves each trial in "
+            "a folder that callbacks are not told: choose when you train with what it found.",
+            code="unsupported",
+        )
+    _check_schedule(args, type(getattr(lr_scheduler, "scheduler", lr_scheduler)).__name__)
 
 
 def check_callbacks(state: Any) -> None:
@@ -80,11 +63,9 @@ def check_callbacks(state: Any) -> None:
         entries = saved if isinstance(saved, list) else [saved]
         if any("early_stopping_patience" in entry.get("args", {}) for entry in entries):
             raise InputError(
-                f"Expected no {name}: it waits for metric_for_best_model to improve, and "
-                f'"{METRIC}" is a choice among checkpoints, not a number that improves. It would '
-                "stop at the first evaluations. Remove it and write "
-                "ReliabilityCallback(patience=N): training stops when the chosen checkpoint is "
-                "followed by N evaluations.",
+                f'Expected no {name}: "{METRIC}" is a choice among checkpoints, not a number that '
+                "improves, so it would stop at once. Write ReliabilityCallback(patience=N): "
+                "training stops when the chosen checkpoint is followed by N evaluations.",
                 code="unsupported",
             )
 
@@ -94,37 +75,21 @@ def check_model(model: Any) -> None:
     name = type(model).__name__
     if name.endswith(_OTHER_TASKS):
         raise InputError(
-            f"Expected a model that classifies, but got {name}: its labels are the inputs, shifted "
-            "by one. Say which logits and labels belong together, with outputs=lambda prediction: "
+            f"Expected a model that classifies, but got {name}, whose labels are its inputs "
+            "shifted by one: say which belong together, with outputs=lambda prediction: "
             "(logits, labels).",
             code="unsupported",
         )
 
 
-def check_search(state: Any) -> None:
-    """Refuse a hyperparameter search, whose folders a callback is not told."""
-    if state.is_hyper_param_search:
+def _check_schedule(args: Any, name: str) -> None:
+    """Refuse a schedule that waits for the metric to improve."""
+    if args.metric_for_best_model is not None and name in _PLATEAU:
         raise InputError(
-            "Expected a single training, but got hyperparameter_search: it saves each trial in a "
-            "folder that callbacks are not told. Train with the found hyperparameters, and choose "
-            "then.",
+            f"Expected a learning rate that follows a schedule, but got {name}, which would take "
+            f'it to zero: "{METRIC}" is a choice among checkpoints, not a number that falls. Use '
+            "another lr_scheduler_type, such as linear or cosine.",
             code="unsupported",
-        )
-
-
-def check_new(journal: Path, live: LiveSelector, output_dir: str) -> None:
-    """Refuse records of another training, where one starts at its first step.
-
-    Records without a checkpoint are those of a process that was killed within its first save, or
-    somebody deleted the checkpoints: the training may start again.
-    """
-    if live.checkpoints or any(step in live.steps for step in checkpoints(output_dir)):
-        raise InputError(
-            f"Expected an output_dir without records, but {journal} has "
-            f"{counted(len(live.steps), 'checkpoint')} of an earlier training: go on from it with "
-            "trainer.train(resume_from_checkpoint=True), choose another output_dir, or move "
-            f"{output_dir} away. Otherwise checkpoints of two trainings would be mixed.",
-            code="exists",
         )
 
 

@@ -10,32 +10,34 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from checkwise.errors import CheckwiseError, InputError
-from checkwise.integrations.callback_arguments import check_log, keeping, say_members
-from checkwise.integrations.live import LiveSelector, keeps_logits
-from checkwise.integrations.saving import JOURNAL, LAST, Place, clean_up, last_link, point
+from checkwise.integrations.callbacks import Options
+from checkwise.integrations.live import LiveSelector
 from checkwise.integrations.tracker import Log, measured
-from checkwise.selection import (
-    AnyOf,
-    Choice,
-    KeepFeasible,
-    LiveSelection,
-    Points,
-    Policy,
-    RunSoFar,
-    Selection,
-    parts,
+from checkwise.selection import LiveSelection, Selection
+from checkwise.store import (
+    KERAS,
+    Home,
+    delete_checkpoint,
+    real_place,
+    state_of,
+    sync_checkpoint,
+    sync_folder,
+    writing,
 )
-from checkwise.store import real_place, writing
 from checkwise.words import counted
 
 Name = Callable[[int | None], str]
+JOURNAL: Final = "checkwise.jsonl"
+LAST: Final = "last.ckpt"
+_ANNOUNCED: Final = ".saving"
+_PART: Final = ".part"
 _SAFE: Final = "the choice and the newest checkpoint before are whole"
 
 
@@ -82,65 +84,23 @@ class Plan:
     scores: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class KeepMeasured(Policy):
-    """What may still be chosen, what another policy keeps, and no step without a record."""
-
-    also: Policy
-    steps: frozenset[int] = frozenset()
-
-    def keep(self, steps: Iterable[int], live: RunSoFar) -> frozenset[int]:
-        """The measured steps that either keeps, and ``steps``.
-
-        While every checkpoint diverged, none may be chosen.
-        """
-        measured = [step for step in steps if step in live.steps]
-        also = parts(self.also)
-        policy = AnyOf(also if live.selection is None else (KeepFeasible(), *also))
-        return policy.keep(measured, live) | self.steps
-
-    def why(self, step: int, live: RunSoFar) -> str:
-        """Of a step that it keeps."""
-        return "resumed from" if step in self.steps else "may be chosen, or kept on request"
-
-
 class CheckpointFolder:
     """The checkpoints in one folder; only the first process of a training uses it.
 
     Args:
-        choice: how to choose.
-        also: what else stays.
-        measuring: what ``LiveSelector`` takes besides: ``bins``, ``held_out`` …
-        average_within_pp: also keep the members of an average, all within this many points of the
-            best accuracy.
-        predictions, calibrator: as for ``LiveSelector``.
-        log: what ``Outcome.logged`` holds: "main" or "all".
+        options: how to choose, and what else stays.
         last: the name of the link to the newest checkpoint.
         go_on: how a user goes on with a training, in a few words.
     """
 
     def __init__(
         self,
-        choice: Choice,
-        also: Policy | None,
-        measuring: Mapping[str, Any],
+        options: Options,
         *,
-        average_within_pp: Points | None = None,
-        predictions: bool | str | os.PathLike[str] = False,
-        calibrator: str | None = None,
-        log: Log = "main",
         last: str = LAST,
         go_on: str = 'use fit(…, ckpt_path="last")',
     ) -> None:
-        check_log(log)
-        self._last, self._go_on, self.log = last, go_on, log
-        # A wrong setting is refused before any training.
-        self.needs_examples = LiveSelector(choice, **measuring).needs_examples
-        self.needs_logits = keeps_logits(predictions, calibrator)
-        self._keeping: dict[str, Any] = {"predictions": predictions, "calibrator": calibrator}
-        self._choice, self._measuring = choice, dict(measuring)
-        self._also = keeping(also or AnyOf(()), average_within_pp)
-        self._within_pp = average_within_pp
+        self.options, self._last, self._go_on = options, last, go_on
         self._live: LiveSelector | None = None
         self._folder = Path()
         self._newest: int | None = None
@@ -150,14 +110,13 @@ class CheckpointFolder:
         return {**self.__dict__, "_live": None}  # a journal has one writer
 
     @property
-    def described(self) -> str:
-        """How it chooses and measures."""
-        return f"{self._choice.as_dict()} {self._measuring}"
-
-    @property
     def selection(self) -> Selection | None:
         """The selection among the checkpoints so far."""
         return None if self._live is None else self._live.selection
+
+    def members(self, k: int | None = None) -> tuple[int, ...]:
+        """The steps of an average if training stopped now, all or ``k`` spread over them."""
+        return () if self._live is None else self.options.members(self._live, k)
 
     def open(self, folder: Path, resumed: str | None = None) -> Plan:
         """Rebuild everything from the journal and finish what was cut off.
@@ -169,58 +128,41 @@ class CheckpointFolder:
         self.close()
         self._folder = folder
         source = None if resumed is None else real_place(Path(resumed))
-        live = self._selector()
+        live = self.options.selector(folder / JOURNAL)
         with self._writing():
-            cleaned = clean_up(
-                folder, live.home, {real_place(last_link(folder, self._last)), source}
-            )
+            going_on = {real_place(last_link(folder, self._last)), source}
+            cleaned = clean_up(folder, live.home, going_on)
         if cleaned:
             live.close()
-            live = self._selector()  # which notes what is gone
+            live = self.options.selector(folder / JOURNAL)  # which notes what is gone
         self._live = live
         self._continues = source is not None and source.is_relative_to(real_place(folder))
         self._link()
         found = [step for step, path in live.checkpoints.items() if real_place(path) == source]
         self._newest = found[0] if found else None
         self.prune(found)
-        return self._planned(live, live.checkpoints, self._newest)
+        return self._planned(live.choice, _scores(live), live.checkpoints, self._newest)
 
     def check_continues(self, *, told: bool) -> None:
         """Refuse records of another training.
 
-        A process that was killed within its first save may have left a record, but no checkpoint:
-        nobody can go on from there, so the training may start again.
-
         Args:
             told: whether training is known to go on, although from a checkpoint elsewhere.
         """
-        live = self._opened
-        if told or self._continues:
-            return
-        if live.checkpoints or len(live.steps) > 1:
-            raise InputError(
-                f"Expected a folder without records, but {self._folder / JOURNAL} has "
-                f"{counted(len(live.steps), 'checkpoint')} of an earlier training: to go on from "
-                f"it, {self._go_on}, or choose another dirpath.",
-                code="exists",
+        if not (told or self._continues):
+            check_new(
+                self._opened, self._folder / JOURNAL, f"{self._go_on}, or choose another dirpath"
             )
-        live.resume(0)
-
-    def members(self, k: int | None = None) -> tuple[int, ...]:
-        """The steps of an average if training stopped now, all or ``k`` spread over them."""
-        within = {} if self._within_pp is None else {"delta_pp": self._within_pp}
-        return () if self._live is None else self._live.members(k, **within)
-
-    def say_members(self, *, of_keras: bool = False) -> None:
-        """Say at the end of a training which checkpoints are averaged, if they were kept."""
-        if self._live is not None:
-            how = {"calibrator": self._keeping["calibrator"], "of_keras": of_keras}
-            say_members(self._live, self._within_pp, self._folder, **how)
 
     def newest_file(self, folder: Path) -> Path | None:
         """The newest checkpoint in a folder, by its link; None if there is none."""
         link = last_link(folder, self._last)
         return link if link.is_symlink() and link.exists() else None
+
+    def end(self, *, of_keras: bool = False) -> None:
+        """At the end of a training, log the selection and say what is averaged."""
+        if self._live is not None:
+            self.options.end(self._live, self._folder, of_keras=of_keras)
 
     def close(self) -> None:
         """Let another process write to the journal."""
@@ -237,7 +179,7 @@ class CheckpointFolder:
         """
         number = self._newest if again and self._newest is not None else self._number(step)
         ahead = self._opened.preview(number, entries)
-        logged = _logged(ahead, number, self.log)
+        logged = _logged(ahead, number, self.options.log)
         return Outcome(number, entries, ahead.choice, _scores(ahead), logged)
 
     def plan(self, step: int, outcome: Outcome | None, name: Name) -> Plan:
@@ -253,25 +195,11 @@ class CheckpointFolder:
         place = Place(_free(name))
         with self._writing():
             place.announce()
-        return self._planned(
-            outcome or live, {**live.checkpoints, number: place.path}, number, place
+        choice, scores = (
+            (outcome.choice, outcome.scores) if outcome else (live.choice, _scores(live))
         )
-
-    def commit(self, outcome: Outcome | None, plan: Plan) -> None:
-        """After the save: give the file its name, and write it down."""
-        live, place = self._opened, Place(Path(plan.path))
-        if plan.number is None:
-            raise InputError(
-                "Expected a plan for a checkpoint: call plan() before commit().", code="missing"
-            )
-        with self._writing():
-            place.finish()
-            live.saved(plan.number, place.path)
-            if outcome is not None:
-                live.add(plan.number, outcome.entries)
-            self._newest = plan.number
-            self._link()
-            place.settle()
+        files = {**live.checkpoints, number: place.path}
+        return self._planned(choice, scores, files, number, place)
 
     @contextmanager
     def saving(self, plan: Plan, *, first: bool = True) -> Iterator[None]:
@@ -290,12 +218,22 @@ class CheckpointFolder:
                     Place(Path(plan.path)).abandon(self._opened.home)
             raise
 
-    def _writing(self) -> AbstractContextManager[None]:
-        return writing(self._folder, "a checkpoint", then=_SAFE)
+    def commit(self, outcome: Outcome | None, plan: Plan) -> None:
+        """After the save: give the file its name, and write it down."""
+        live, place = self._opened, Place(Path(plan.path))
+        assert plan.number is not None
+        with self._writing():
+            place.finish()
+            live.saved(plan.number, place.path)
+            if outcome is not None:
+                live.add(plan.number, outcome.entries)
+            self._newest = plan.number
+            self._link()
+            place.settle()
 
     def prune(self, stay: Iterable[int] = ()) -> None:
         """Delete what can no longer be chosen, but never the newest."""
-        self._opened.prune(KeepMeasured(self._also, frozenset(stay)))
+        self._opened.prune(self.options.policy(stay))
 
     def _number(self, step: int) -> int:
         """The number under which a step is recorded: its own, or else the next free one.
@@ -309,21 +247,13 @@ class CheckpointFolder:
         taken = {*live.checkpoints, *live.steps}
         return next(number for number in itertools.count(step) if number not in taken)
 
-    def _selector(self) -> LiveSelector:
-        return LiveSelector(
-            self._choice,
-            journal=self._folder / JOURNAL,
-            **self._keeping,
-            **self._measuring,
-        )
-
     @property
     def _opened(self) -> LiveSelector:
-        if self._live is None:
-            raise InputError(
-                "Expected an open journal, but there is none: call open() first.", code="missing"
-            )
+        assert self._live is not None, "call open() first"
         return self._live
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return writing(self._folder, "a checkpoint", then=_SAFE)
 
     def _link(self) -> None:
         """Let ``last.ckpt`` point to the newest checkpoint."""
@@ -332,21 +262,42 @@ class CheckpointFolder:
 
     def _planned(
         self,
-        ahead: Outcome | LiveSelection,
+        choice: int | None,
+        scores: Mapping[int, float],
         files: Mapping[int, Path],
         number: int | None,
         place: Place | None = None,
     ) -> Plan:
-        scores = ahead.scores if isinstance(ahead, Outcome) else _scores(ahead)
-        best = None if ahead.choice is None else files.get(ahead.choice)
         return Plan(
             number=number,
             path=str(place.path) if place else "",
             part=str(place.part) if place else "",
-            best=str(best or ""),
+            best=str(files.get(choice, "")) if choice is not None else "",
             last=str(last_link(self._folder, self._last)) if files else "",
             scores={str(files[step]): score for step, score in scores.items() if step in files},
         )
+
+
+def check_new(live: LiveSelector, journal: Path, go_on: str, others: Iterable[int] = ()) -> None:
+    """Refuse records of another training, where one starts at its first step.
+
+    A process that was killed within its first save may have left a record, but no checkpoint:
+    nobody can go on from there, so the training may start again.
+
+    Args:
+        live: what the journal holds.
+        journal: its file.
+        go_on: what to do, in a few words.
+        others: further steps whose checkpoints are there.
+    """
+    if live.checkpoints or len(live.steps) > 1 or not set(live.steps).isdisjoint(others):
+        raise InputError(
+            f"Expected a folder without records, but {journal} has "
+            f"{counted(len(live.steps), 'checkpoint')} of an earlier training: to go on from it, "
+            f"{go_on}.",
+            code="exists",
+        )
+    live.resume(0)
 
 
 def _free(name: Name) -> Path:
@@ -370,6 +321,114 @@ def _logged(live: LiveSelection, step: int, log: Log) -> dict[str, float]:
     selection = live.selection
     if selection is None:
         return {}
-    run = live.trajectory
+    run = selection.trajectory
     logged = measured(run, run.steps.tolist().index(step), live.looks_at, log)
     return {**logged, "choice": float(selection.step), "score": selection.score}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a checkpoint is saved.
+
+    Args:
+        path: the name that it gets when it is whole.
+    """
+
+    path: Path
+
+    @property
+    def announcement(self) -> Path:
+        """A file that says that ``path`` is about to appear, and then in which state."""
+        return self.path.with_name(f".{self.path.name}{_ANNOUNCED}")
+
+    @property
+    def part(self) -> Path:
+        """The name under which it is written."""
+        name = self.path.name
+        ending = next((ending for ending in KERAS if name.endswith(ending)), "")
+        return self.path.with_name(f".{name}{_PART}{ending}")
+
+    def announce(self) -> None:
+        """Before the save."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.announcement.touch()
+
+    def finish(self) -> None:
+        """After the save: sync it and give it its name."""
+        sync_checkpoint(self.part)
+        with self.announcement.open("w") as file:
+            file.write(state_of(self.part))
+            file.flush()
+            os.fsync(file.fileno())
+        self.part.replace(self.path)
+        sync_folder(self.path.parent)
+
+    def settle(self) -> None:
+        """After the journal knows the file and ``last.ckpt`` leads to it."""
+        self.announcement.unlink(missing_ok=True)
+
+    def abandon(self, home: Home) -> None:
+        """After a save that failed, or was cut off."""
+        delete_checkpoint(self.part, home)
+        self.announcement.unlink(missing_ok=True)
+
+    @property
+    def is_as_announced(self) -> bool:
+        """Whether a checkpoint is there, and it is the one that was saved."""
+        with suppress(OSError, UnicodeDecodeError):
+            return os.path.lexists(self.path) and state_of(self.path) == (
+                self.announcement.read_text()
+            )
+        return False
+
+
+def clean_up(folder: Path, home: Home, goes_on_from: Container[Path | None]) -> bool:
+    """Delete what a save left that was cut off; whether a whole checkpoint was among it.
+
+    A whole checkpoint that training does not go on from is saved again when it gets there.
+
+    Args:
+        folder: where the checkpoints are.
+        home: what is outside of it stays.
+        goes_on_from: the checkpoints from which training goes on.
+    """
+    deleted = False
+    for announcement in folder.rglob(f".*{_ANNOUNCED}"):
+        name = announcement.name[1 : -len(_ANNOUNCED)]
+        if _is_of_another(announcement, folder) or name in ("", ".", ".."):
+            continue
+        place = Place(announcement.with_name(name))
+        if home.objection(place.path):  # no checkpoint is called so
+            continue
+        if real_place(place.path) not in goes_on_from and place.is_as_announced:
+            delete_checkpoint(place.path, home)
+            deleted = True
+        place.abandon(home)
+    return deleted
+
+
+def _is_of_another(announcement: Path, folder: Path) -> bool:
+    """Whether it is in a folder below that has a journal of its own, which may be in use."""
+    between = announcement.parent.relative_to(folder).parts
+    return any(
+        folder.joinpath(*between[:depth], JOURNAL).exists() for depth in range(1, len(between) + 1)
+    )
+
+
+def last_link(folder: Path, name: str = LAST) -> Path:
+    """``last.ckpt``, or ``last-v1.ckpt`` … where that is a file of somebody else."""
+    link, version = folder / name, 0
+    stem, dot, ending = name.partition(".")
+    while os.path.lexists(link) and not link.is_symlink():
+        version += 1
+        link = folder / f"{stem}-v{version}{dot}{ending}"
+    return link
+
+
+def point(link: Path, target: Path) -> None:
+    """Make ``link`` a link to ``target``, in place of the older one at one stroke."""
+    hidden = link.with_name(f".{link.name}{_PART}")
+    hidden.unlink(missing_ok=True)
+    hidden.symlink_to(os.path.relpath(target, link.parent))
+    hidden.replace(link)
+    sync_folder(link.parent)

@@ -6,14 +6,38 @@ repeats some. The repeats are the last rows of a process and are not counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.metrics import BANDWIDTH, BINS, Accumulator, Report, to_numpy
+from checkwise.records import as_names, check_held_out, divide
+
+Kind = Literal["logits", "probs"]
+Result = TypeVar("Result")
+
+
+def sets_to_read(
+    names: Sequence[str],
+    held_out: str | Iterable[str] | None,
+    sources: str | Iterable[str] | None,
+    *,
+    where: str = "the validation sets",
+) -> tuple[str, ...]:
+    """The names of the sets to choose by; the others are held out, and must not be read."""
+    aside = as_names(held_out)
+    check_held_out(aside, names, where)
+    left = set(names).difference(aside)
+    if not left:
+        raise InputError(
+            f"Expected a validation set to choose by, but all of {where} are held out.",
+            code="empty",
+        )
+    chosen = set(divide(left, sources=as_names(sources), where=where).sources)
+    return tuple(name for name in names if name in chosen)
 
 
 @dataclass
@@ -38,13 +62,19 @@ class ValidationSums:
     counted: int = 0
     diverged: bool = False
     accumulator: Accumulator | None = None
-    kind: str = "logits"
+    kind: Kind = "logits"
     examples: bool = False
     logits: bool = False
 
     def update(self, logits: Any, labels: Any) -> None:
         """Add a batch: logits or probabilities [n, C] and labels [n]."""
-        rows = _rows(logits, labels, self.name)
+        shapes = [tuple(getattr(array, "shape", ())) for array in (logits, labels)]
+        if not all(shapes) or shapes[0][0] != shapes[1][0]:
+            raise InputError(
+                f"Expected logits [n, C] and labels [n] of the validation set {self.name!r}, but "
+                f"got shapes {list(shapes[0])} and {list(shapes[1])}: return those of one batch."
+            )
+        rows = int(shapes[0][0])
         room = rows if self.own_rows is None else max(0, self.own_rows - self.rows)
         self.rows += rows
         if self.own_rows is not None and self.rows > self.own_rows + 1:  # padded by at most one
@@ -156,12 +186,23 @@ def _samplers(loader: Any) -> Iterator[Any]:
         batches = getattr(batches, "batch_sampler", None)
 
 
-def _rows(logits: Any, labels: Any, name: str) -> int:
-    """The number of rows, if logits and labels have equally many."""
-    shapes = [tuple(getattr(array, "shape", ())) for array in (logits, labels)]
-    if not all(shapes) or shapes[0][0] != shapes[1][0]:
+def gathered(mine: Result) -> list[Result]:
+    """What every process has, in the order of their ranks."""
+    import torch.distributed as distributed
+
+    if not distributed.is_available() or not distributed.is_initialized():
         raise InputError(
-            f"Expected logits [n, C] and labels [n] of the validation set {name!r}, but got shapes "
-            f"{list(shapes[0])} and {list(shapes[1])}: return those of one batch."
+            "Expected processes that torch.distributed connects, but it is not initialised: use a "
+            "strategy such as 'ddp', or one process.",
+            code="system",
         )
-    return int(shapes[0][0])
+    everywhere: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(everywhere, mine)
+    return everywhere
+
+
+def measured_together(sums: Sequence[ValidationSums], processes: int) -> list[ValidationSums]:
+    """The sets as all processes have seen them together."""
+    if processes == 1:
+        return list(sums)
+    return [merged(parts) for parts in zip(*gathered(list(sums)), strict=True)]
