@@ -7,14 +7,13 @@ from typing import Any
 
 import checkwise as cw
 from checkwise.cli.handover import write_choice
-from checkwise.cli.input_options import Reading
-from checkwise.cli.rule_options import Choosing
+from checkwise.cli.options import Choosing, Reading
 
 
 def choose(path: Path, out: Path, reading: Any = None, **settings: Any) -> int:
     """Write the choice in the runs of a path; the step in the first."""
     read, choosing = Reading(**(reading or {})), Choosing(**settings)
-    runs = read.load_runs(path, choosing)
+    runs = read.load_runs(path, choosing.choice)
     chosen = {key: cw.select(run, choosing.choice) for key, run in runs.items()}
     entries = [{"run": k.as_dict(), "selection": s.as_dict()} for k, s in chosen.items()]
     write_choice(out, path, read, choosing, entries, chosen)

@@ -14,7 +14,7 @@ import pandas
 import pytest
 import scipy.stats
 
-from checkwise.cli import compare, main, printing
+from checkwise.cli import main, options, printing
 from checkwise.records import RunKey
 from checkwise.store import write_text
 from checkwise.study import Cohort
@@ -398,8 +398,8 @@ def test_the_table_for_a_paper_has_a_row_a_rule_and_one_interval_a_metric(
 
 
 def test_names_are_split_at_commas() -> None:
-    assert compare.names(" a, b ,") == ["a", "b"]
-    assert compare.names(None) == []
+    assert options.names(" a, b ,") == ["a", "b"]
+    assert options.names(None) == []
 
 
 def places(path: Path, count: int) -> Path:

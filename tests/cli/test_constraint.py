@@ -133,7 +133,7 @@ def test_a_direction_is_asked_for_and_taken(
         (["--param", "ties=newest"], "earliest, latest … accuracy"),
         (["--rule", "ac-early", "--param", "ties=latest"], "ac-early … `ties`"),
         (["--direction", "f1"], "--direction … NAME=higher … NAME=lower … 'f1'"),
-        (["--direction", "f1=up"], "--direction … NAME=higher … NAME=lower"),
+        (["--direction", "f1=up"], "direction … f1 … 'up'"),
         (["--direction", "nll=higher"], "lower … nll"),
         (["--rule", "ac-ncl"], "ac-nc"),
     ],

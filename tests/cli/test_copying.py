@@ -91,7 +91,7 @@ def test_a_folder_that_is_no_copy_is_never_replaced(
         if reasons is not None:
             (tmp_path / "precious.json").write_text(reasons)
         said = refused(capsys, table, "--copy-to", precious, "--force")
-        assert "Expected an earlier copy to replace" in said
+        assert "or an earlier copy to replace" in said
     assert content(precious) == {"thesis.tex": b"x"}
 
 
@@ -143,7 +143,7 @@ def test_files_do_not_go_where_the_trainer_keeps_its_own(
     table = tmp_path / "run.csv"
     table.write_text(f"step,accuracy,path\n0,0.5,{folder}/epoch=0.ckpt\n")
     said = refused(capsys, table, "--rule", "source-acc", "--copy-to", folder / "best.ckpt")
-    assert "where the run keeps its checkpoints" in said
+    assert "among the checkpoints of the run" in said
     assert run("select", table, "--rule", "source-acc", "--copy-to", tmp_path / "best.ckpt") == 0
     assert (tmp_path / "best.ckpt").read_bytes() == b"weights"
 
@@ -209,7 +209,7 @@ def test_kinds_of_checkpoints_that_cannot_be_copied(
     shutil.rmtree(folder)
     assert "there is no file" in refused(capsys, table, "--copy-to", tmp_path / "best")
     folder.mkdir()
-    assert "is empty: keep what was in it" in refused(capsys, table, "--copy-to", tmp_path / "best")
+    assert "is empty: keep it" in refused(capsys, table, "--copy-to", tmp_path / "best")
     (folder / "cp.ckpt.index").write_bytes(b"x")
     (folder / "cp.ckpt.data-00000-of-00001").write_bytes(b"x")
     table.write_text(table.read_text().replace("checkpoint-2", "checkpoint-2/cp.ckpt.index"))

@@ -13,9 +13,8 @@ import pytest
 
 import checkwise as cw
 from checkwise.cli import main
-from checkwise.cli.input_options import Reading
-from checkwise.cli.rule_options import Choosing
-from checkwise.cli.select import CHECKPOINTS, FUNCTION
+from checkwise.cli.hints import CHECKPOINTS, FUNCTION
+from checkwise.cli.options import Choosing, Reading
 from tests.cli.inputs import INPUTS, OUTPUTS
 from tests.weights.cohorts import run_folders, train_cohort
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import checkwise as cw
-from checkwise.cli.answer import DRAWN, PLAIN, ROWS, picture
+from checkwise.cli.picture import DRAWN, PLAIN, ROWS, picture
 from tests.cli.test_select import run
 
 

@@ -15,7 +15,7 @@ import pandas
 import pytest
 
 import checkwise as cw
-from checkwise.cli import main, printing
+from checkwise.cli import main, places, printing
 from checkwise.cli.handover import read_choice
 from tests.refusals import refused
 
@@ -514,7 +514,7 @@ PAIRED = ("--param", "tolerance=paired", "--param")
         (("select", "TABLE", "--copy-to", "."), ". is a folder: choose another"),
         (
             ("study", "report", "TABLE", "-o", "-"),
-            "got '-': results are not written to a standard stream",
+            "got '-': name a file",
         ),
         (("select", "TABLE", "--copy-to", "nowhere/x"), "the folder of nowhere/x to exist"),
         (("select", "TABLE", "--copy-to", "TABLE", "--force"), "run.csv"),
@@ -527,8 +527,8 @@ PAIRED = ("--param", "tolerance=paired", "--param")
             "the folder of nowhere/a.tar.xz to exist",
         ),
         (("select", "a.csv", "b.csv"), "a.csv"),
-        (("study", "compare", "a", "b", "c"), "but got b c as well"),
-        (("rules", "x"), "Expected options only, but got x: leave"),
+        (("study", "compare", "a", "b", "c"), "Got unexpected extra arguments (b c)"),
+        (("rules", "x"), "Got unexpected extra argument (x)"),
         (("study", "report", ".", "--figures", "TABLE"), "run.csv is a file: choose another"),
         (("study", "report", ".", "--tables", "TABLE/deep"), "run.csv is a file: choose another"),
         (("study", "unpack", "TABLE", "--out", "TABLE"), "Expected a new folder, but"),
@@ -554,7 +554,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 def test_a_standard_stream_is_no_file_to_write(table: Path) -> None:
     with refused("value"):
-        printing.refuse_to_overwrite(table, Path("/dev/stdout"))
+        places.check_file(Path("/dev/stdout"), table)
 
 
 def test_a_packed_cohort_has_to_be_unpacked(

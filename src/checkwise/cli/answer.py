@@ -1,17 +1,16 @@
-"""The accuracy bound on the screen: never without its conditions, and only where it says much."""
+"""What ``select`` prints: the answer first, then what it costs, why, and what to know about it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from checkwise.cli import printing
+from checkwise.cli.picture import picture
 from checkwise.errors import NoGuaranteeError
 from checkwise.selection import (
     ACCURACY,
@@ -33,194 +32,9 @@ from checkwise.selection import (
 )
 from checkwise.words import counted, listed, shortened
 
-USEFUL_PP: Final = 5.0
-
-
-def said(selection: Selection, alpha: float) -> str:
-    """The bound of one choice in full, or why there is none; it may read saved predictions."""
-    bound = _bound(selection, alpha, paired=True)
-    if isinstance(bound, str):
-        return f"No accuracy bound: {bound}"
-    return _useless(bound.tightest_pp) or str(bound)
-
-
-def said_of_many(selections: Iterable[Selection], alpha: float) -> str:
-    """The bounds of several choices as a range, with the conditions that all of them share."""
-    statements = [_bound(selection, alpha, paired=False) for selection in selections]
-    bounds = [bound for bound in statements if isinstance(bound, Guarantee)]
-    if not bounds:
-        return f"No accuracy bound: {statements[0]}"
-    points = sorted(bound.bound_pp for bound in bounds)
-    without = len(statements) - len(bounds)
-    if useless := _useless(points[0]):
-        return useless
-    return "\n".join(
-        [
-            f"For each run by itself, with probability at least {1 - alpha:g}, the population "
-            f"{bounds[0].quantity} of the chosen checkpoint is at most {points[0]:.2f} to "
-            f"{points[-1]:.2f} points below the best of its run (--json has every bound)."
-            + (f" {without} of {len(statements)} runs have none." if without else ""),
-            bounds[0].terms,
-        ]
-    )
-
-
-def _useless(points: float) -> str:
-    if points <= USEFUL_PP:
-        return ""
-    return (
-        f"No accuracy bound that helps: with so few validation examples it is {points:.2f} points "
-        "(docs/guarantees.md)."
-    )
-
-
-def _bound(selection: Selection, alpha: float, *, paired: bool) -> Guarantee | str:
-    """The bound, or the reason why there is none."""
-    try:
-        return selection.guarantee(alpha, paired=paired)
-    except NoGuaranteeError as error:
-        return str(error)
-
-
-ROWS: Final = 9
-WIDEST: Final = 64
-LEAST: Final = 3  # checkpoints below which a table says it all
-EDGE: Final = 1e-9  # of rounding
-DEPTH: Final = 4  # how many times the band's height is shown; what lies deeper is at the bottom
-
-
-@dataclass(frozen=True)
-class Marks:
-    """What stands for what."""
-
-    chosen: str
-    best: str
-    feasible: str
-    other: str
-    deeper: str
-    band: str
-    side: str
-    corner: str
-    floor: str
-
-
-DRAWN: Final = Marks("●", "▲", "○", "·", "↓", "┄", "┤", "└", "─")
-PLAIN: Final = Marks("X", "A", "o", ".", "v", "-", "|", "+", "-")
-
-
-def picture(selection: Selection, width: int, *, encoding: str = "utf-8") -> str:
-    """Lines of at most ``width`` characters; empty where there is too little to draw.
-
-    The highest row is the best score. The dashed row is the end of the tolerance.
-    """
-    judged = selection.judged_by
-    columns = min(width, WIDEST) - 9
-    if judged is None or len(selection.trajectory) < LEAST or columns < 20:
-        return ""
-    scores = np.asarray(selection.columns[judged.metric], dtype=float)
-    feasible = np.asarray(selection.feasible, dtype=bool)
-    rises = judged.direction == "higher"
-    below = (judged.best - scores) * (1 if rises else -1)
-    band = float(below[feasible].max(initial=0.0))
-    if judged.metric == ACCURACY and selection.choice.kind.fixed:
-        band = max(band, float(selection.tolerance_pp) / 100)
-    depth = _depth(below, band)
-    if depth <= 0:
-        return ""
-    marks = DRAWN if _can_draw(encoding) else PLAIN
-    grid = [[" "] * columns for _ in range(ROWS)]
-    line = _row(band, depth)
-    grid[line] = [marks.band] * columns
-    x = _across(selection.trajectory.steps, columns)
-    kinds = _kinds(selection, below, feasible, marks)
-    for kind in (marks.other, marks.feasible, marks.best, marks.chosen):  # the last one on top
-        for i in np.flatnonzero(kinds == kind):
-            if not np.isfinite(below[i]):
-                continue
-            deeper = below[i] > depth * (1 + EDGE) and kind == marks.other
-            row = ROWS - 1 if deeper else _row(float(below[i]), depth)
-            grid[row][x[i]] = marks.deeper if deeper else kind
-    return "\n".join(_lines(selection, grid, line, depth, band, marks, rises=rises))
-
-
-def _can_draw(encoding: str) -> bool:
-    try:
-        "".join(vars(DRAWN).values()).encode(encoding)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
-
-
-def _depth(below: NDArray[np.float64], band: float) -> float:
-    """How far down the plot reaches: a few times the band, or to the worst checkpoint."""
-    worst = float(below[np.isfinite(below)].max(initial=0.0))
-    return min(worst, DEPTH * band) if band > 0 else worst
-
-
-def _row(below: float, depth: float) -> int:
-    return min(ROWS - 1, round((ROWS - 1) * below / depth))
-
-
-def _across(steps: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
-    first, last = int(steps[0]), int(steps[-1])
-    return np.rint((columns - 1) * (steps - first) / max(last - first, 1)).astype(np.int64)
-
-
-def _kinds(
-    selection: Selection, below: NDArray[np.float64], feasible: NDArray[np.bool_], marks: Marks
-) -> NDArray[np.str_]:
-    kinds = np.where(feasible, marks.feasible, marks.other)
-    kinds[np.flatnonzero(below == 0)[:1]] = marks.best
-    kinds[selection.index] = marks.chosen
-    return kinds
-
-
-def _lines(
-    selection: Selection,
-    grid: list[list[str]],
-    line: int,
-    depth: float,
-    band: float,
-    marks: Marks,
-    *,
-    rises: bool,
-) -> list[str]:
-    judged = selection.judged_by
-    assert judged is not None
-    labels = {0: judged.best, ROWS - 1: _at(judged.best, depth, rises=rises)}
-    labels[line] = _at(judged.best, band, rises=rises)
-    shown = [
-        f"{_label(labels[row], judged.metric) if row in labels else '':>7} {marks.side}"
-        + "".join(cells).rstrip()
-        for row, cells in enumerate(grid)
-    ]
-    steps = selection.trajectory.steps
-    floor = f"{'':>7} {marks.corner}{marks.floor * len(grid[0])}"
-    first, last = f"step {steps[0]}", str(steps[-1])
-    ends = f"{'':>9}{first}{last:>{len(grid[0]) - len(first)}}"
-    names = {
-        marks.chosen: "chosen",
-        marks.best: f"best {judged.metric}",
-        marks.band: "end of the tolerance",
-        marks.feasible: "within it",
-        marks.other: "outside",
-        marks.deeper: "far below",
-    }
-    drawn = {cell for row in grid for cell in row}
-    legend = [f"{mark} {name}" for mark, name in names.items() if mark in drawn]
-    return [judged.metric, *shown, floor, ends, f"{'':>9}{'  '.join(legend)}"]
-
-
-def _at(best: float, below: float, *, rises: bool) -> float:
-    return best - below if rises else best + below
-
-
-def _label(value: float, metric: str) -> str:
-    return f"{100 * value:.2f}" if metric == ACCURACY else f"{value:.4g}"
-
-
 SHOWN: Final = 12
 NOTES: Final = 2
+USEFUL_PP: Final = 5.0  # an accuracy bound beyond this says nothing
 # Notes that say what every log of a kind says, or what was left alone.
 _ROUTINE: Final = (
     " ← ",
@@ -246,75 +60,92 @@ def show_one(
     """
     out = printing.console()
     s = as_the_files_count(selection)
-    out.print(_answer(s, selection.step), style="bold")
-    if among:
-        out.print(among)
+    in_the_log = f" ({selection.step} in the log)" * (s.step != selection.step)
+    place = "." if s.path is None else f": {s.path}"
+    out.print(f"Use step {s.step}{in_the_log}{place}", style="bold")
     rows = scores(s)
     names, values = ([len(row[column]) for row in rows] for column in (0, 1))
-    for name, value, beside in rows:
-        line = f"  {name:<{max(names)}}  {value:<{max(values)}}  {beside}"
-        out.print(line.rstrip())
-    for line in _sentences(s):
-        out.print(line)
-    for line in _notes(s, verbose=verbose):
+    lines = [
+        among,
+        *(f"  {n:<{max(names)}}  {v:<{max(values)}}  {beside}".rstrip() for n, v, beside in rows),
+        *_sentences(s),
+        *_notes(s, verbose=verbose),
+    ]
+    for line in filter(None, lines):
         out.print(line)
     if verbose:
-        _show_more(out, s, alpha)
+        out.print(f"Rule: {rule_in_words(s)}.")
+        if second := runner_up(s):
+            out.print(second)
+        if drawn := picture(s, out.width, encoding=out.encoding):
+            out.print(f"\n{drawn}\n")
+        out.print(bound_of(s, alpha))
     if table:
         out.print()
         show_table(out, s)
     if s.path is None and s.trajectory.columns:
         where = "No checkpoint was found near the log: --checkpoints says where they are."
         out.print(unmatched or where)
-    if read := _read(s):
-        out.print(read)
+    if columns := list(dict.fromkeys(s.trajectory.columns.values())):
+        read = listed(columns) if len(columns) <= SHOWN else shortened(columns)
+        out.print(f"Read {read}.")
     if not verbose and not table:
-        out.print(_more(s))
-
-
-def _answer(s: Selection, in_the_log: int) -> str:
-    counted_otherwise = f" ({in_the_log} in the log)" * (s.step != in_the_log)
-    return f"Use step {s.step}{counted_otherwise}{'.' if s.path is None else f': {s.path}'}"
+        sure = "--sure (how stable it is), " * (s.trajectory.examples is not None)
+        out.print(
+            f"More: --table (every checkpoint), --open (a page), {sure}-v (all notes, the accuracy "
+            "bound)."
+        )
 
 
 def as_the_files_count(s: Selection) -> Selection:
     """The same with steps as the trainer names its checkpoints, where the log counts otherwise."""
     run = s.trajectory
-    if not run.names_ahead:
+    ahead = run.names_ahead
+    if not ahead:
         return s
-    logged = run.logged and tuple(step + run.names_ahead for step in run.logged)
-    more = f"as in the names of checkpoints, {run.names_ahead} more than in the log"
-    notes = tuple(
-        f"{note.partition(', from')[0]} {more}" if note.startswith("steps are") else note
-        for note in run.notes
-    )
+    more = f"as in the names of checkpoints, {ahead} more than in the log"
     named = replace(
-        run, steps=run.steps + run.names_ahead, logged=logged, names_ahead=0, notes=notes
+        run,
+        steps=run.steps + ahead,
+        logged=run.logged and tuple(step + ahead for step in run.logged),
+        names_ahead=0,
+        notes=tuple(
+            f"{note.partition(', from')[0]} {more}" if note.startswith("steps are") else note
+            for note in run.notes
+        ),
     )
     guard = s.guard
     if guard is not None and guard.without is not None:
-        guard = replace(guard, without=guard.without + run.names_ahead)
+        guard = replace(guard, without=guard.without + ahead)
     return replace(s, trajectory=named, guard=guard)
 
 
-def _sentences(s: Selection) -> Iterable[str]:
+def _sentences(s: Selection) -> list[str]:
     """Why, and what is worth knowing about it."""
-    miss = near_miss(s)
-    found = [guarded_because(s) or because(s), in_examples(s), "" if miss is None else str(miss)]
-    found += [not_compared(s), *cautions(s)]
-    found.append(
-        validated_on(s) if len(s.trajectory.domains) > 1 or not s.trajectory.columns else ""
-    )
-    return (sentence for sentence in found if sentence)
+    several = len(s.trajectory.domains) > 1 or not s.trajectory.columns
+    return [
+        guarded_because(s) or because(s),
+        in_examples(s),
+        str(near_miss(s) or ""),
+        not_compared(s),
+        *cautions(s),
+        validated_on(s) if several else "",
+    ]
 
 
 def _notes(s: Selection, *, verbose: bool) -> list[str]:
-    notes = [note for note in (*s.trajectory.notes, _settings_left(s)) if note]
+    notes = list(s.trajectory.notes)
+    before = s.trajectory.chosen_by
+    if before and not s.reason and not_usual(before) != not_usual(s.settings):
+        notes.append(
+            f"the run was set to {in_words(before)}; with --rule the settings are those of this "
+            "command alone"
+        )
     if not verbose:
         notes = telling(notes)
-    shown = notes if verbose else notes[:NOTES]
-    rest = [f"note: {counted(len(notes) - NOTES, 'more note')}, with -v"]
-    return [f"note: {note}" for note in shown] + rest * (len(notes) > len(shown))
+    left = 0 if verbose else max(len(notes) - NOTES, 0)
+    shown = [f"note: {note}" for note in notes[: len(notes) - left]]
+    return shown + [f"note: {counted(left, 'more note')}, with -v"] * (left > 0)
 
 
 def telling(notes: Iterable[str]) -> list[str]:
@@ -322,48 +153,50 @@ def telling(notes: Iterable[str]) -> list[str]:
     return [note for note in notes if not any(part in note for part in _ROUTINE)]
 
 
-def _settings_left(s: Selection) -> str:
-    """What the run was trained with, where a rule that was named goes by other settings."""
-    before = s.trajectory.chosen_by
-    if s.reason or not before or not_usual(before) == not_usual(s.settings):
-        return ""
-    return (
-        f"the run was set to {in_words(before)}; with --rule the settings are those of this "
-        "command alone"
+def bound_of(selection: Selection, alpha: float) -> str:
+    """The accuracy bound of one choice in full, or why there is none; may read predictions."""
+    try:
+        bound = selection.guarantee(alpha, paired=True)
+    except NoGuaranteeError as error:
+        return f"No accuracy bound: {error}"
+    return _useless(bound.tightest_pp) or str(bound)
+
+
+def bounds_of(selections: Iterable[Selection], alpha: float) -> str:
+    """The bounds of several choices as a range, with the conditions that all of them share."""
+    bounds: list[Guarantee] = []
+    reasons = []
+    for selection in selections:
+        try:
+            bounds.append(selection.guarantee(alpha, paired=False))
+        except NoGuaranteeError as error:
+            reasons.append(str(error))
+    if not bounds:
+        return f"No accuracy bound: {reasons[0]}"
+    points = sorted(bound.bound_pp for bound in bounds)
+    without = f" {len(reasons)} of {len(bounds) + len(reasons)} runs have none." * bool(reasons)
+    return _useless(points[0]) or (
+        f"For each run by itself, with probability at least {1 - alpha:g}, the population "
+        f"{bounds[0].quantity} of the chosen checkpoint is at most {points[0]:.2f} to "
+        f"{points[-1]:.2f} points below the best of its run (--json has every bound)."
+        f"{without}\n{bounds[0].terms}"
     )
 
 
-def _show_more(out: Console, s: Selection, alpha: float) -> None:
-    """What ``-v`` adds: the rule, the runner-up, a picture and the bound."""
-    out.print(f"Rule: {rule_in_words(s)}.")
-    if sentence := runner_up(s):
-        out.print(sentence)
-    if lines := picture(s, out.width, encoding=out.encoding):
-        out.print(f"\n{lines}\n")
-    out.print(said(s, alpha))
-
-
-def _read(s: Selection) -> str:
-    columns = list(dict.fromkeys(s.trajectory.columns.values()))
-    if not columns:
-        return ""
-    return f"Read {listed(columns) if len(columns) <= SHOWN else shortened(columns)}."
-
-
-def _more(s: Selection) -> str:
-    drawn = s.trajectory.examples is not None
-    parts = ["--table (every checkpoint)", "--open (a page)"]
-    parts += ["--sure (how stable it is)"] * drawn
-    return f"More: {', '.join([*parts, '-v (all notes, the accuracy bound)'])}."
+def _useless(points: float) -> str:
+    return (points > USEFUL_PP) * (
+        f"No accuracy bound that helps: with so few validation examples it is {points:.2f} points "
+        "(docs/guarantees.md)."
+    )
 
 
 def show_table(out: Console, s: Selection) -> None:
     """Every checkpoint, best first; metrics that do not fit are named."""
-    judged = ACCURACY if s.judged_by is None else s.judged_by.metric
+    judged = _judged(s) or ACCURACY
     metrics = [name for name in s.trajectory.metrics if name != judged]
-    header, rows = _ranking(s, metrics)
-    beside = [name for name in metrics if name not in s.looked_at]
     without: list[str] = []
+    beside = [name for name in metrics if name not in s.looked_at]
+    header, rows = _ranking(s, metrics)
     while beside and printing.width(header, rows) > out.width:
         without.insert(0, beside.pop())
         header, rows = _ranking(s, [name for name in metrics if name not in without])
@@ -373,36 +206,32 @@ def show_table(out: Console, s: Selection) -> None:
         out.print(f"Without {names}: -o FILE.csv writes all.")
 
 
-def _ranking(s: Selection, metrics: Sequence[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _ranking(s: Selection, metrics: Sequence[str]) -> tuple[list[str], list[tuple[str, ...]]]:
     """Header and rows, best first; near-best ones have a score."""
     ranked, judged = s.ranked, s.judged_by
-    every = range(len(s.trajectory))
-    leading: list[tuple[str, list[str]]] = []
+    columns = [(name, list(map(str, ranked[name]))) for name in ("rank", "step")]
     if judged is not None and judged.metric == ACCURACY:
-        leading = [
-            ("accuracy", [f"{100 * ranked['accuracy'][i]:.2f}" for i in every]),
-            ("below", [f"{ranked['gap_pp'][i]:.2f}" for i in every]),
-        ]
+        columns.append(("accuracy", [f"{100 * value:.2f}" for value in ranked["accuracy"]]))
+        columns.append(("below", [f"{gap:.2f}" for gap in ranked["gap_pp"]]))
     elif judged is not None:
         values = ranked[judged.metric]
-        leading = [
-            (called(s.trajectory, judged.metric), [f"{values[i]:.4g}" for i in every]),
-            ("off", [f"{abs(values[i] - judged.best):.4g}" for i in every]),
-        ]
+        columns.append((called(s.trajectory, judged.metric), [f"{v:.4g}" for v in values]))
+        columns.append(("off", [f"{abs(value - judged.best):.4g}" for value in values]))
     if not s.guard_acted:  # which ranks by time
-        shown = [f"{ranked['score'][i]:.4g}" if ranked["feasible"][i] else "-" for i in every]
-        leading.append(("score", shown))
-    header = ("rank", "step", *(name for name, _ in leading))
-    rows = [
-        (
-            str(ranked["rank"][i]),
-            str(ranked["step"][i]),
-            *(cells[i] for _, cells in leading),
-            *(f"{ranked[name][i]:.4g}" if name in ranked else "-" for name in metrics),
-        )
-        for i in every
-    ]
-    return (*header, *(called(s.trajectory, name) for name in metrics)), rows
+        near = zip(ranked["score"], ranked["feasible"], strict=True)
+        columns.append(("score", [f"{score:.4g}" if is_near else "-" for score, is_near in near]))
+    for name in metrics:
+        known = name in ranked
+        cells = [f"{v:.4g}" for v in ranked[name]] if known else ["-"] * len(s.trajectory)
+        columns.append((called(s.trajectory, name), cells))
+    return _table_of(columns)
+
+
+def _table_of(
+    columns: Sequence[tuple[str, Sequence[str]]],
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Header and rows."""
+    return [name for name, _ in columns], list(zip(*(c for _, c in columns), strict=True))
 
 
 def show_many(
@@ -423,93 +252,73 @@ def show_many(
     for line in _shared(every, verbose=verbose):
         out.print(line)
     if verbose:
-        out.print(said_of_many(every.values(), alpha))
+        out.print(bounds_of(every.values(), alpha))
     for name, s in every.items() if table else ():
         out.print(f"\n{name}", style="bold")
         show_table(out, s)
-    out.print(_what_to_do(every, best, one_of))
+    if best is None:
+        out.print(f"These runs cannot be compared with each other: give {one_of} for one of them.")
+        return
+    name, s = list(every.items())[best]
+    where = f": {s.path}" if s.path else ""
+    out.print(f"* the best of these is {name}, step {s.step}{where}. --best says why.")
 
 
 def _runs(
     chosen: Mapping[str, Selection], best: int | None
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    selections = list(chosen.values())
-    by_accuracy = all(_judged(s) == ACCURACY for s in selections)
-    rules = len({s.rule for s in selections}) > 1
-    paths = any(s.path for s in selections)
-    beside = [name for name in selections[0].looked_at if name != _judged(selections[0])]
-    beside = [name for name in beside if all(name in s.columns for s in selections)]
-    header = (
-        *(("",) * (best is not None)),
-        "run",
-        *(("rule",) * rules),
-        "step",
-        *(("accuracy", "below") if by_accuracy else ("by", "value", "off")),
-        *(called(selections[0].trajectory, name) for name in beside),
-        "near-best",
-        *(("checkpoint",) * paths),
-    )
-    rows = [
-        (
-            *(("*" if i == best else " ",) * (best is not None)),
-            name,
-            *((s.rule,) * rules),
-            str(s.step),
-            *_judgement(s, by_accuracy=by_accuracy),
-            *(f"{s.columns[metric][s.index]:.4g}" for metric in beside),
-            f"{len(s.eligible_steps)} of {len(s.trajectory)}",
-            *((s.path or "-",) * paths),
-        )
-        for i, (name, s) in enumerate(chosen.items())
-    ]
-    return header, rows
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Header and rows, one a run."""
+    runs = list(chosen.values())
+    by_accuracy = all(_judged(s) == ACCURACY for s in runs)
+    columns: list[tuple[str, Sequence[str]]] = []
+    if best is not None:
+        columns.append(("", ["*" if i == best else " " for i in range(len(runs))]))
+    columns.append(("run", list(chosen)))
+    if len({s.rule for s in runs}) > 1:
+        columns.append(("rule", [s.rule for s in runs]))
+    columns.append(("step", [str(s.step) for s in runs]))
+    names = ("", "accuracy", "below") if by_accuracy else ("by", "value", "off")
+    judgements = zip(*map(_judgement, runs), strict=True)
+    columns += [pair for pair in zip(names, judgements, strict=True) if pair[0]]
+    for name in runs[0].looked_at:
+        if name != _judged(runs[0]) and all(name in s.columns for s in runs):
+            cells = [f"{s.columns[name][s.index]:.4g}" for s in runs]
+            columns.append((called(runs[0].trajectory, name), cells))
+    near = [f"{len(s.eligible_steps)} of {len(s.trajectory)}" for s in runs]
+    columns.append(("near-best", near))
+    if any(s.path for s in runs):
+        columns.append(("checkpoint", [s.path or "-" for s in runs]))
+    return _table_of(columns)
 
 
 def _judged(s: Selection) -> str:
     return "" if s.judged_by is None else s.judged_by.metric
 
 
-def _judgement(s: Selection, *, by_accuracy: bool) -> tuple[str, ...]:
-    """How near the best a choice is: by accuracy in points, else by the score that is named."""
+def _judgement(s: Selection) -> tuple[str, str, str]:
+    """By what, and how near the best a choice is: accuracy in points, another score as it is."""
     judged = s.judged_by
     if judged is None:
         return ("-", "-", "-")
-    if judged.metric != ACCURACY:
-        name = called(s.trajectory, judged.metric)
-        return (name, f"{judged.value:.4g}", f"{judged.gap:.4g}")
-    cells = (f"{100 * judged.value:.2f}", f"{s.gap_pp:.2f}")
-    return cells if by_accuracy else (ACCURACY, *cells)
+    if judged.metric == ACCURACY:
+        return (ACCURACY, f"{100 * judged.value:.2f}", f"{s.gap_pp:.2f}")
+    return (called(s.trajectory, judged.metric), f"{judged.value:.4g}", f"{judged.gap:.4g}")
 
 
 def _shared(chosen: Mapping[str, Selection], *, verbose: bool) -> Iterable[str]:
     """What holds for some runs or all, once each."""
-    said = Counter(
-        sentence
-        for s in chosen.values()
-        for sentence in (
+    said: Counter[str] = Counter()
+    notes: Counter[str] = Counter()
+    for s in chosen.values():
+        guarded = s.guard_acted * (
             "The best checkpoint makes so few errors that validation cannot rank; the earliest "
-            "near-best one was taken (--no-guard: the rule's own)." * s.guard_acted,
-            not_compared(s),
-            validated_on(s),
+            "near-best one was taken (--no-guard: the rule's own)."
         )
-        if sentence
-    )
-    notes = Counter(
-        f"note: {note}"
-        for s in chosen.values()
-        for note in (s.notes if verbose else telling(s.notes))
-    )
+        said.update(filter(None, (guarded, not_compared(s), validated_on(s))))
+        notes.update(f"note: {note}" for note in (s.notes if verbose else telling(s.notes)))
     shown = dict(list(said.items())[: None if verbose else SHOWN])
     shown |= dict(list(notes.items())[: None if verbose else NOTES])
     for line, times in shown.items():
         yield line if times == len(chosen) else f"{line} ({times} of {len(chosen)} runs)"
     if hidden := len(said) + len(notes) - len(shown):
         yield f"note: {counted(hidden, 'more note')}, with -v"
-
-
-def _what_to_do(chosen: Mapping[str, Selection], best: int | None, one_of: str) -> str:
-    if best is None:
-        return f"These runs cannot be compared with each other: give {one_of} for one of them."
-    name, s = list(chosen.items())[best]
-    where = f": {s.path}" if s.path else ""
-    return f"* the best of these is {name}, step {s.step}{where}. --best says why."

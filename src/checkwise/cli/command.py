@@ -1,7 +1,7 @@
 """Commands and their options: what every command of checkwise has in common.
 
-Options that several commands share are the fields of a frozen dataclass, each made by
-:func:`field`; a command asks for all of them with :func:`takes`.
+Options that several commands share are the fields of a frozen dataclass, each a :func:`field`; a
+command asks for all of them with :func:`takes`.
 """
 
 from __future__ import annotations
@@ -90,16 +90,6 @@ def option(*names: str, under: str = "Options", **settings: Any) -> Declared:
     return Declared(names, {"under": under, **settings})
 
 
-def field(*names: str, under: str = "Options", **settings: Any) -> Any:
-    """An option, as the default of a field of shared options."""
-    return option(*names, under=under, **settings)
-
-
-def field_of(declared: Declared) -> Any:
-    """An option that other commands have by itself, as a field of shared options."""
-    return declared
-
-
 @dataclasses.dataclass(frozen=True)
 class Declared:
     """An option that was written down; :class:`Shared` makes a field of it."""
@@ -122,6 +112,9 @@ class Declared:
         return self.settings.get("default", False if self.settings.get("is_flag") else empty)
 
 
+field: Callable[..., Any] = option  # as the default of a field of shared options
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Shared:
     """Base of options that commands share: a frozen dataclass whose fields are options.
@@ -134,10 +127,7 @@ class Shared:
 
     def __init_subclass__(cls) -> None:
         own = {name: one for name, one in vars(cls).items() if isinstance(one, Declared)}
-        cls.declared = {
-            **own,
-            **{n: o for n, o in getattr(cls, "declared", {}).items() if n not in own},
-        }
+        cls.declared = {**own, **getattr(cls, "declared", {}), **own}
         for name, one in own.items():
             setattr(cls, name, one.default)
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
@@ -12,9 +12,16 @@ from typing import Any
 from checkwise.cli import printing
 from checkwise.cli.command import OUTPUT, argument, command, option, takes
 from checkwise.cli.importing import cohort_at, import_to_option
-from checkwise.cli.options import json_option, out_option, validation_option
-from checkwise.cli.printing import csv_text, print_json, with_schema
-from checkwise.cli.rule_options import RuleSettings
+from checkwise.cli.options import (
+    RuleSettings,
+    json_option,
+    load_plugins,
+    names,
+    out_option,
+    validation_option,
+)
+from checkwise.cli.places import check_file
+from checkwise.cli.printing import csv_text, json_text, or_null, print_json
 from checkwise.errors import InputError, require
 from checkwise.metrics import METRICS
 from checkwise.selection import DEFAULT_RULE, REFERENCE, plain
@@ -25,7 +32,6 @@ from checkwise.study import (
     OUTSIDE_THE_SEAL,
     Cohort,
     Contrast,
-    Registered,
     contrast_rows,
     method,
     registrations,
@@ -107,9 +113,8 @@ def compare_command(
 
     STUDY is a study's folder; a log or a table with held-out results is imported first.
     """
-    printing.refuse_to_overwrite(path, out)
-    _check_suffix(out)
-    settings.load_plugins()
+    check_file(out, path, kinds=(".json", ".csv"))
+    load_plugins(settings.plugin)
     if metrics is not None:
         check_named(metrics, "--metrics")
     if rules is not None:
@@ -117,57 +122,50 @@ def compare_command(
     require("scipy")  # before held-out results are opened
     study = Cohort.open(cohort_at(path, import_to), role=role)
     asked = [REFERENCE, study.usual_rule] if rules is None else names(rules)
-    asked = [validated(name, validation) for name in asked]
-    reference = validated(reference, validation)
+    *asked, reference = [
+        method(name).validated_by(check_validation(validation)).name for name in (*asked, reference)
+    ]
     shown = study.main_metrics if metrics is None else names(metrics)
+    params, weighting = settings.params, settings.weighting
     rows = study.contrasts(
-        asked,
-        reference,
-        by=names(by),
-        metrics=shown,
-        scope=scope,
-        **settings.weighting,
-        **settings.params,
+        asked, reference, by=names(by), metrics=shown, scope=scope, **weighting, **params
     )
     known = registrations(
         study.path,
         _besides(asked, reference),
-        settings.params,
+        params,
         reference=reference,
         scope=scope,
         metrics=shown,
-        **settings.weighting,
+        **weighting,
     )
+    changed = {name: plain(value) for name, value in params.items()}
+    changed |= {n: value for n, value in weighting.items() if value not in ("equal", False)}
     content = {
         **record(study, rows, reference, names(by)),
-        "settings": {**_settings(settings), "scope": scope},
+        "settings": {**changed, "scope": scope},
         "registered": {rule: asdict(registration) for rule, registration in known.items()},
     }
     if out is not None:
-        _write(out, content)
+        write_text(out, _text(out, content))
     if as_json:
         print_json("compare", content)
         return
     present(study, rows, names(by), units=units)
-    changed = [f"{name} = {value}" for name, value in _settings(settings).items()]
-    screen = printing.console()
+    said: dict[str, list[str]] = {}
+    for rule, registration in known.items():
+        said.setdefault(str(registration), []).append(rule)
+    beside = []
     if changed:
-        screen.print(f"Settings: {', '.join(changed)}.")
+        beside.append(f"Settings: {', '.join(f'{n} = {v}' for n, v in changed.items())}.")
     if rules is None and study.usual_rule != DEFAULT_RULE:
-        screen.print(
+        beside.append(
             f"{study.usual_rule} is compared because the runs lack metrics that {DEFAULT_RULE} "
             "needs."
         )
-    _say_registered(known)
-    if study.imported:
-        screen.print(OUTSIDE_THE_SEAL)
-    if out is not None:
-        screen.print(f"Written to {out}.")
-
-
-def validated(name: str, validation: str | None) -> str:
-    """The name of a rule that chooses by a validation set, unless it says which itself."""
-    return method(name).validated_by(check_validation(validation)).name
+    beside += [f"{', '.join(named)}: {standing}" for standing, named in said.items()]
+    beside += [OUTSIDE_THE_SEAL] * study.imported
+    printing.say(*beside, *[f"Written to {out}."] * (out is not None))
 
 
 def _besides(rules: Sequence[str], reference: str) -> list[str]:
@@ -179,20 +177,6 @@ def _besides(rules: Sequence[str], reference: str) -> list[str]:
             "add one."
         )
     return compared
-
-
-def _settings(given: RuleSettings) -> dict[str, Any]:
-    """What was set besides the defaults, as JSON keeps it."""
-    set_ = {name: plain(value) for name, value in given.params.items()}
-    weighting = given.weighting
-    if weighting["weights"] != "equal":
-        set_["weights"] = weighting["weights"]
-    return {**set_, "worst_domain": True} if weighting["worst_domain"] else set_
-
-
-def names(text: str | None) -> list[str]:
-    """A comma-separated list."""
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 def check_named(text: str, option: str, what: str = "one") -> None:
@@ -215,40 +199,34 @@ def present(
     cohort: Cohort, rows: Sequence[Contrast], by: Sequence[str] = (), *, units: bool = False
 ) -> None:
     """The answer, the table, and what was left out."""
-    out = printing.console()
-    if not by:
-        _say(rows)
+    if not by and (of_rules := _by_rule(rows)):
+        answers = {rule: sentences.in_short(of_rule) for rule, of_rule in of_rules.items()}
+        several = len(answers) > 1
+        printing.say(*(f"{rule}: " * several + said for rule, said in answers.items()), "")
     shown = list(rows) if units else _fitting(rows)
     header, lines = _table(shown, by, units)
-    if printing.width(header, lines) > out.width:
+    if printing.width(header, lines) > printing.console().width:
         narrow = {COUNTS: "better/\nequal/\nworse", LOSE: "lose ≥\n1 point"}
         header = tuple(narrow.get(name, name) for name in header)
-    out.print(printing.table(header, lines, left=(*by, "rule", "metric", "over")))
-    out.print()
-    if len(shown) < len(rows):
-        out.print(
-            f"{counted(len(rows) - len(shown), 'line')} more: --units shows all, -o FILE.csv "
-            "writes them."
-        )
-    if units and not by:
-        _say_by_unit(rows)
+    printing.say(printing.table(header, lines, left=(*by, "rule", "metric", "over")), "")
+    if more := len(rows) - len(shown):
+        printing.say(f"{counted(more, 'line')} more: --units shows all, -o FILE.csv writes them.")
     if units:
-        _costs(rows)
-    left_out = f"{len(cohort.unfinished)} unfinished and {len(cohort.wrecked)} diverged runs"
+        printing.say(*([] if by else _by_unit(rows)), *_costs(rows))
     missing = max(row.missing for row in rows)
-    out.print(
-        f"Rule − {rows[0].reference}, paired by run; {cohort.role} data; {left_out} left out; "
-        f"{cohort.n_diverged} diverged checkpoints"
-        + (f"; {missing} pairs without a finite target value." if missing else ".")
+    pairs = f"; {missing} pairs without a finite target value" * bool(missing)
+    printing.say(
+        f"Rule − {rows[0].reference}, paired by run; {cohort.role} data; "
+        f"{len(cohort.unfinished)} unfinished and {len(cohort.wrecked)} diverged runs left out; "
+        f"{cohort.n_diverged} diverged checkpoints{pairs}."
     )
-    flattered = [row.metric for row in rows if row.in_sample]
-    if flattered:
-        out.print(
-            f"{', '.join(dict.fromkeys(flattered))} of recalibrated rows are on the examples that "
-            "the temperature was fitted on."
+    if flattered := dict.fromkeys(row.metric for row in rows if row.in_sample):
+        printing.say(
+            f"{', '.join(flattered)} of recalibrated rows are on the examples that the "
+            "temperature was fitted on."
         )
-    for sentence in () if by else _coverage(rows):
-        out.print(sentence)
+    if not by:
+        printing.say(*_coverage(rows))
 
 
 def _fitting(rows: Sequence[Contrast]) -> list[Contrast]:
@@ -304,19 +282,17 @@ def _new_place(row: Contrast) -> str:
     return sentences.ends(places.new_low, places.new_high, row.metric)
 
 
-def _costs(rows: Sequence[Contrast]) -> None:
+def _costs(rows: Sequence[Contrast]) -> list[Any]:
     """What each rule or method needs and took, where that is more than reading a log."""
-    first = {row.rule: row for row in reversed(rows)}
     if all(row.needs == "logs" for row in rows):
-        return
-    lines = [(name, first[name].needs, _seconds(first[name])) for name in reversed(first)]
+        return []
+    first = {row.rule: row for row in reversed(rows)}
+    lines = [
+        (name, row.needs, "unknown" if isnan(row.seconds) else f"{row.seconds:.3g}")
+        for name, row in reversed(first.items())
+    ]
     header = ("rule", "needs", "seconds a run")
-    printing.console().print(printing.table(header, lines, left=header[:2]))
-    printing.console().print()
-
-
-def _seconds(row: Contrast) -> str:
-    return "unknown" if isnan(row.seconds) else f"{row.seconds:.3g}"
+    return [printing.table(header, lines, left=header[:2]), ""]
 
 
 def _coverage(rows: Sequence[Contrast]) -> Iterator[str]:
@@ -331,28 +307,15 @@ def _coverage(rows: Sequence[Contrast]) -> Iterator[str]:
             )
 
 
-def _say(rows: Sequence[Contrast]) -> None:
-    """The answer for every rule."""
-    of_rules = _by_rule(rows)
-    for rule, of_rule in of_rules.items():
-        answer = sentences.in_short(of_rule)
-        printing.console().print(answer if len(of_rules) == 1 else f"{rule}: {answer}")
-    if of_rules:
-        printing.console().print()
-
-
-def _say_by_unit(rows: Sequence[Contrast]) -> None:
+def _by_unit(rows: Sequence[Contrast]) -> Iterator[str]:
     """What each unit says on the target metrics of every rule."""
-    out = printing.console()
-    of_rules = _by_rule(rows)
-    said = {rule: sentences.by_unit(of_rule) for rule, of_rule in of_rules.items()}
+    said = {rule: sentences.by_unit(of_rule) for rule, of_rule in _by_rule(rows).items()}
     for rule, lines in said.items():
         if lines and len(said) > 1:
-            out.print(f"{rule}:")
-        for line in lines:
-            out.print(line)
+            yield f"{rule}:"
+        yield from lines
     if any(said.values()):
-        out.print(sentences.WHY_GROUPS)
+        yield sentences.WHY_GROUPS
 
 
 def _by_rule(rows: Sequence[Contrast]) -> dict[str, list[Contrast]]:
@@ -361,15 +324,6 @@ def _by_rule(rows: Sequence[Contrast]) -> dict[str, list[Contrast]]:
     for row in sentences.on_target(rows):
         of_rules.setdefault(row.rule, []).append(row)
     return of_rules
-
-
-def _say_registered(known: Mapping[str, Registered]) -> None:
-    """Whether the rules were registered, a line for all of which the same is true."""
-    rules: dict[str, list[str]] = {}
-    for rule, registration in known.items():
-        rules.setdefault(str(registration), []).append(rule)
-    for said, named in rules.items():
-        printing.console().print(f"{', '.join(named)}: {said}")
 
 
 def record(
@@ -388,39 +342,16 @@ def record(
         "level": LEVEL,
         "resamples": RESAMPLES,
         "seed": SEED,
-        "contrasts": [_contrast(row, by) for row in rows],
+        "contrasts": [
+            {**dict(zip(by, row.group, strict=True)), **or_null(contrast_rows.record(row))}
+            for row in rows
+        ],
     }
 
 
-def _contrast(row: Contrast, by: Sequence[str]) -> dict[str, Any]:
-    return {**dict(zip(by, row.group, strict=True)), **_plain(contrast_rows.record(row))}
-
-
-def _plain(facts: dict[str, Any]) -> dict[str, Any]:
-    return {name: _or_null(value) for name, value in facts.items()}
-
-
-def _or_null(value: Any) -> Any:
-    """A number that does not exist is null."""
-    if isinstance(value, dict):
-        return _plain(value)
-    if isinstance(value, tuple):
-        return [_or_null(one) for one in value]
-    return None if isinstance(value, float) and isnan(value) else value
-
-
-def _check_suffix(out: Path | None) -> None:
-    if out is not None and out.suffix not in (".json", ".csv"):
-        raise InputError(f"Expected -o to end in .json or .csv, but got {str(out)!r}.")
-
-
-def _write(out: Path, content: dict[str, Any]) -> None:
+def _text(out: Path, content: dict[str, Any]) -> str:
     if out.suffix == ".json":
-        write_text(out, json.dumps(with_schema(content), indent=2, allow_nan=False) + "\n")
-    else:
-        import pandas
-
-        facts = {k: content[k] for k in ("role", "unfinished", "wrecked", "resamples", "seed")}
-        facts["settings"] = json.dumps(content["settings"])
-        table = pandas.DataFrame(map(contrast_rows.flat, content["contrasts"])).assign(**facts)
-        write_text(out, csv_text(table))
+        return json_text(content)
+    facts = {k: content[k] for k in ("role", "unfinished", "wrecked", "resamples", "seed")}
+    facts["settings"] = json.dumps(content["settings"])
+    return csv_text({**contrast_rows.flat(row), **facts} for row in content["contrasts"])

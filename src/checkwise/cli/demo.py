@@ -7,11 +7,13 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkwise.cli import browser, compare, printing
+from checkwise.cli import compare, printing
 from checkwise.cli.command import command, option
-from checkwise.cli.options import AT_LEAST_ONE, open_option, out_option
+from checkwise.cli.options import open_option, out_option
+from checkwise.cli.progress import counting
 from checkwise.cli.run import report, run_study
-from checkwise.errors import InputError
+from checkwise.cli.workers import AT_LEAST_ONE
+from checkwise.errors import InputError, require
 
 if TYPE_CHECKING:
     from checkwise.records import RunKey
@@ -32,7 +34,6 @@ def demo_command(quick: bool, workers: int | None, out: Path | None, show: bool)
 
     Finished runs are used again, so a second call only compares.
     """
-    from checkwise.errors import require
     from checkwise.study import Cohort
     from checkwise.study.report import write_report
     from checkwise.study.sweep import ExecutorSettings, read_study
@@ -57,7 +58,12 @@ def demo_command(quick: bool, workers: int | None, out: Path | None, show: bool)
     console.print(f"\nOn rotations that training never saw, against {rows[0].reference}:\n")
     compare.present(cohort, rows)
     if quick:
-        _next_steps(cohort)
+        printing.say(
+            "\nThree short runs show how it works, not how much it helps: `checkwise demo` trains "
+            "thirty, then averages, calibrates and deploys (4 minutes).",
+            "To use the chosen weights: checkwise deploy "
+            f"{_folder(cohort, min(cohort.usable))} -o model",
+        )
     else:
         _stages(cohort)
     page = write_report(cohort, out / "report.html", rules=RULES, stages=not quick)
@@ -66,31 +72,23 @@ def demo_command(quick: bool, workers: int | None, out: Path | None, show: bool)
         console.print(f"A model to use is {place.resolve()} (read card.md in it).")
     console.print(f"The page is {page.resolve()}")
     if show:
-        browser.show(page)
+        printing.open_page(page)
     return 0
 
 
 def _one_run(cohort: Cohort) -> None:
     """What `checkwise select` shows of the first run, so that no result decided which."""
-    from checkwise.cli.answer import picture
+    from checkwise.cli.picture import picture
     from checkwise.selection import select
 
     first = min(cohort.usable)
     chosen = select(cohort.usable[first], RULES[0])
     console = printing.console()
-    console.print(f"\nThe first run, as in `checkwise select {_folder(cohort, first)}`:\n")
-    console.print(picture(chosen, console.width, encoding=console.encoding))
-    console.print(chosen.explain())
-
-
-def _next_steps(cohort: Cohort) -> None:
-    console = printing.console()
-    console.print(
-        f"\nThree short runs show how it works, not how much it helps: `checkwise {STUDY}` trains "
-        "thirty, then averages, calibrates and deploys (4 minutes)."
+    printing.say(
+        f"\nThe first run, as in `checkwise select {_folder(cohort, first)}`:\n",
+        picture(chosen, console.width, encoding=console.encoding),
+        chosen.explain(),
     )
-    folder = _folder(cohort, min(cohort.usable))
-    console.print(f"To use the chosen weights: checkwise deploy {folder} -o model")
 
 
 def _folder(cohort: Cohort, key: RunKey) -> str:
@@ -99,7 +97,6 @@ def _folder(cohort: Cohort, key: RunKey) -> str:
 
 def _stages(cohort: Cohort) -> None:
     """Average and calibrate in every run, and show the four stages side by side."""
-    from checkwise.cli.progress import counting
     from checkwise.study import method, recipe_of
     from checkwise.study.baselines import OpenRuns, derive
     from checkwise.study.report import MADE, METRICS, STAGES
@@ -108,10 +105,8 @@ def _stages(cohort: Cohort) -> None:
     for name in MADE:
         with counting(name) as watch:
             derive(cohort.path, name, recipe_of(name), opening=opening, watch=watch)
-    console = printing.console()
-    console.print()
-    console.print(
-        "From a choice to a model, on the same rotations: choose one checkpoint, average the "
+    printing.say(
+        "\nFrom a choice to a model, on the same rotations: choose one checkpoint, average the "
         "probabilities of five near the best, calibrate the choice, or deploy the average "
         "calibrated."
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from checkwise.cli import printing
+from checkwise.cli import places, printing
 from checkwise.cli.command import argument, command, option
 from checkwise.cli.handover import Taken, again_option, take
 from checkwise.cli.options import data_option, force_option, json_option, out_option, plugin_option
@@ -19,7 +19,7 @@ from checkwise.store import GROUPS, write_text
 from checkwise.words import counted
 
 if TYPE_CHECKING:
-    from checkwise.deployed import Asked, Deployment
+    from checkwise.deployed import Asked
 
 
 @command(
@@ -85,14 +85,11 @@ def deploy_command(
     how, members = _average(average)
     asked = Asked(how, members, calibrator, for_)  # type: ignore[arg-type]
     if calibrator_only:
-        _check_file(path, out, force=force)
+        places.check_file(out, path, kinds=(".json",), replace=force)
     else:
         check_out(out, replace=force)
     if within_pp is not None and average is None:
-        raise InputError(
-            "Expected --within-pp with --average, but there is none: add it, or leave that out.",
-            code="missing",
-        )
+        raise InputError("Expected --average with --within-pp: add it.", code="missing")
     taken = take(path, plugin, again=again)
     if taken.reading.validation == GROUPS:
         raise InputError(
@@ -110,11 +107,24 @@ def deploy_command(
     deployment = deploy_run(
         taken.path, taken.run, out, asked, choice=choice, roots=roots, force=force
     )
+    info = deployment.info
     if as_json:
-        info = {name: value for name, value in deployment.info.items() if name != "schema"}
-        print_json("deploy", {"path": str(out), **info})
-    else:
-        _show(deployment, out)
+        facts = {name: value for name, value in info.items() if name != "schema"}
+        print_json("deploy", {"path": str(out), **facts})
+        return
+    steps = ", ".join(map(str, info["steps"]))
+    what = {
+        "single": f"step {steps}",
+        "weights-mean": f"the mean weights of {counted(len(info['steps']), 'step')}: {steps}",
+        "ensemble": f"{counted(len(info['steps']), 'member')}: steps {steps}",
+    }[info["kind"]]
+    calibrated = [info["calibration"]] if info["calibrator"] is not None else []  # a note says why
+    printing.say(
+        f"Deployed {what}.",
+        *calibrated,
+        *(f"note: {note}" for note in deployment.notes),
+        f"{out} is complete; {out / 'card.md'} says what it is and what it is not.",
+    )
 
 
 def _average(text: str | None) -> tuple[str | None, int | str | None]:
@@ -126,16 +136,6 @@ def _average(text: str | None) -> tuple[str | None, int | str | None]:
     if not text.isascii() or not text.isdigit() or int(text[:9]) < 1:
         raise InputError(f"Expected --average as a number, all or weights, but got {text!r:.40}.")
     return "probabilities", int(text[:9])
-
-
-def _check_file(path: Path, out: Path, *, force: bool) -> None:
-    if out.suffix != ".json":
-        raise InputError(f"Expected -o to end in .json, but got {str(out)!r}.")
-    printing.refuse_to_overwrite(path, out)
-    if out.exists() and not force:
-        raise InputError(
-            f"{out} exists already: choose another name or add --force.", code="exists"
-        )
 
 
 def _calibrator_only(
@@ -150,24 +150,9 @@ def _calibrator_only(
         record: dict[str, Any] = {n: value for n, value in done.record.items() if n != "schema"}
         print_json("deploy", {"path": str(out), **record, "calibration": calibration.done})
         return
-    console = printing.console()
-    console.print(f"Step {done.selection.step}. {calibration.done}")
-    for line in (*calibration.elsewhere, *(f"note: {note}" for note in calibration.notes)):
-        console.print(line)
-    console.print(f"{out} has the calibrator: `checkwise.calibrators.from_dict` applies it.")
-
-
-def _show(deployment: Deployment, out: Path) -> None:
-    console, info = printing.console(), deployment.info
-    steps = ", ".join(map(str, info["steps"]))
-    what = {
-        "single": f"step {steps}",
-        "weights-mean": f"the mean weights of {counted(len(info['steps']), 'step')}: {steps}",
-        "ensemble": f"{counted(len(info['steps']), 'member')}: steps {steps}",
-    }[info["kind"]]
-    console.print(f"Deployed {what}.")
-    if info["calibrator"] is not None:  # without one a note says why
-        console.print(info["calibration"])
-    for note in deployment.notes:
-        console.print(f"note: {note}")
-    console.print(f"{out} is complete; {out / 'card.md'} says what it is and what it is not.")
+    printing.say(
+        f"Step {done.selection.step}. {calibration.done}",
+        *calibration.elsewhere,
+        *(f"note: {note}" for note in calibration.notes),
+        f"{out} has the calibrator: `checkwise.calibrators.from_dict` applies it.",
+    )

@@ -1,4 +1,4 @@
-"""The method ``lodo`` of ``study derive``: validate on domains that inner runs leave out."""
+"""``checkwise study derive``: averages, ensembles, and steps chosen on domains left out inside."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command, option, takes
 from checkwise.cli.options import (
-    AT_LEAST_ONE,
-    ExecutorOptions,
-    SeedFilters,
+    RuleSettings,
     data_option,
     dry_run_option,
     force_option,
     json_option,
     load_plugins,
+    names,
     plugin_option,
 )
 from checkwise.cli.printing import print_json
 from checkwise.cli.progress import counting
-from checkwise.cli.rule_options import RuleSettings
 from checkwise.cli.run import report, run_study
+from checkwise.cli.workers import AT_LEAST_ONE, ExecutorOptions, SeedFilters
 from checkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,105 +34,7 @@ if TYPE_CHECKING:
 
 LODO = "lodo"
 RULES = ("lodo-acc", "ac-lodo")
-SCOPES = ("run", "hparams-acc")
-
-
-def lodo(
-    path: Path,
-    params: Mapping[str, Any],
-    *,
-    roots: Mapping[str, str],
-    plugins: Sequence[Plugin],
-    only: SeedFilters,
-    launching: ExecutorOptions,
-    dry_run: bool,
-    as_json: bool,
-) -> int:
-    """Train the inner runs of a study beside it, and choose steps by them; targets stay closed.
-
-    Args:
-        path: the study, whose runs are done.
-        params: of the rule ac-lodo.
-        roots: where data sets are, as options say.
-        plugins: what its runs were trained with.
-        only: which runs.
-        launching: where workers run.
-        dry_run: show what would be trained.
-        as_json: print for machines.
-    """
-    from checkwise.plugins import check_loaded
-    from checkwise.store import inner_path
-    from checkwise.study import Cohort
-    from checkwise.study.folder import open_cohort
-    from checkwise.study.sweep import Study, all_roots, check_sweep, inner_study, plan
-
-    study = only.narrowed(Study.from_dict(open_cohort(path).study))
-    check_loaded(study.plugins, path)
-    roots = all_roots(study, roots)
-    inner, place = inner_study(study, roots), inner_path(path)
-    settings = launching.over()
-    if dry_run:
-        check_sweep(inner, roots, settings=settings, out=None)  # fewer runs than are there will do
-        _show_plan(inner, len(plan(inner, roots)), place, as_json=as_json)
-        return 0
-    outcome = run_study(inner, place, roots, settings, plugins=plugins)
-    if outcome.interrupted or outcome.count("finished") < len(outcome.runs):
-        return report(outcome, place)
-    opened = Cohort.open(path)
-    if as_json:
-        _print_json(opened, params)
-    else:
-        report(outcome, place)
-        _present_inner(opened, params, path)
-    return 0
-
-
-def _show_plan(inner: Study, runs: int, place: Path, *, as_json: bool) -> None:
-    left_out = {spec.name: spec.held_out or () for spec in inner.data}
-    if as_json:
-        planned = {"study": inner.name, "folder": str(place), "runs": runs, "steps": inner.steps}
-        print_json("derive-plan", {**planned, "left_out": left_out})
-        return
-    out = printing.console()
-    out.print(f"{inner.name}: {runs} inner runs of {inner.steps} updates, to be kept in {place}")
-    for name, each in left_out.items():
-        out.print(f"  {name}, left out together: {', '.join('+'.join(names) for names in each)}")
-
-
-def _rows(cohort: Cohort, params: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
-    choices = []
-    for scope in SCOPES:
-        for rule in RULES:
-            taken = params if rule == "ac-lodo" else {}
-            choices.append((scope, rule, cohort.select(rule, scope=scope, **taken)))
-    return choices
-
-
-def _present_inner(cohort: Cohort, params: Mapping[str, Any], path: Path) -> None:
-    out = printing.console()
-    header = ("scope", "rule", "models", "median step", "source accuracy", "gap")
-    lines = [
-        (
-            "every run" if scope == "run" else "best hyperparameters",
-            rule,
-            str(len(table)),
-            f"{table['step'].median():.0f}",
-            f"{100 * table['source_accuracy'].mean():.2f}",
-            f"{table['gap_pp'].mean():.2f}",
-        )
-        for scope, rule, table in _rows(cohort, params)
-    ]
-    out.print(printing.table(header, lines, left=("scope", "rule")))
-    out.print(f"On unseen domains: checkwise study compare {path} --rules {','.join(RULES)}")
-
-
-def _print_json(cohort: Cohort, params: Mapping[str, Any]) -> None:
-    rows = [
-        {"scope": scope, "rule": rule, **record}
-        for scope, rule, table in _rows(cohort, params)
-        for record in table[["deployed", "step", "source_accuracy", "gap_pp"]].to_dict("records")
-    ]
-    print_json("derive-lodo", {"choices": rows})
+SCOPES = {"run": "every run", "hparams-acc": "best hyperparameters"}
 
 
 @command(
@@ -186,9 +87,8 @@ def derive_command(
     """
     from checkwise.study.sweep import read_roots
 
-    listed = [name.strip() for names in method for name in names.split(",")]
-    names = list(dict.fromkeys(filter(None, listed)))
-    if not names:
+    methods = list(dict.fromkeys(name for text in method for name in names(text)))
+    if not methods:
         raise InputError(
             f"Expected --method with a name, but got {', '.join(map(repr, method))}: name what to "
             "make, such as swad.",
@@ -199,11 +99,11 @@ def derive_command(
     params = {name: value for name, value in asked.items() if value is not None}
     given = [f"--{name.replace('_', '-')}" for name in params]
     given += [flag for flag, is_given in (("--force", force), ("--dry-run", dry_run)) if is_given]
-    _refuse_idle(names, [*given, *(word for word in only.words if word.startswith("--"))])
+    _refuse_idle(methods, [*given, *(word for word in only.words if word.startswith("--"))])
     common: Any = {"roots": read_roots(data), "plugins": plugins, "launching": launching}
-    if names == [LODO]:
-        return lodo(path, params, only=only, dry_run=dry_run, as_json=as_json, **common)
-    results = _made(path, names, params, force=force, **common)
+    if methods == [LODO]:
+        return _lodo(path, params, only=only, dry_run=dry_run, as_json=as_json, **common)
+    results = _made(path, methods, params, force=force, **common)
     if as_json:
         print_json("derive", _as_json(path, results))
     else:
@@ -211,24 +111,24 @@ def derive_command(
     return 0
 
 
-def _refuse_idle(names: Sequence[str], given: Sequence[str]) -> None:
+def _refuse_idle(methods: Sequence[str], given: Sequence[str]) -> None:
     """Refuse unknown methods, and options that none of these takes."""
-    if names == [LODO]:
+    if methods == [LODO]:
         flags = [word for one in SeedFilters.declared.values() for word in one.names]
         known = {"--delta-pp", "--dry-run", *flags}
-    elif LODO in names:
+    elif LODO in methods:
         raise InputError(
-            f"Expected {LODO} alone, because it trains runs, but got {', '.join(names)}: make it "
+            f"Expected {LODO} alone, because it trains runs, but got {', '.join(methods)}: make it "
             "with a command of its own.",
             code="ambiguous",
         )
     else:
-        taken = {name for method in names for name in _taken(method)}
+        taken = {name for method in methods for name in _taken(method)}
         known = {"--force", *(f"--{name.replace('_', '-')}" for name in taken)}
     idle = [flag for flag in given if flag not in known]
     if idle:
         raise InputError(
-            f"Expected options that {', '.join(names)} takes, but none takes {idle[0]}: leave it "
+            f"Expected options that {', '.join(methods)} takes, but none takes {idle[0]}: leave it "
             "out.",
             code="unsupported",
         )
@@ -244,7 +144,7 @@ def _taken(method: str) -> set[str]:
 
 def _made(
     path: Path,
-    names: Sequence[str],
+    methods: Sequence[str],
     params: Mapping[str, Any],
     *,
     roots: Mapping[str, str],
@@ -259,7 +159,7 @@ def _made(
 
     settings, opening = launching.over(), OpenRuns(roots)
     results = {}
-    for name in names:
+    for name in methods:
         recipe, taken = recipe_of(name), _taken(name)
         own = {p: value for p, value in params.items() if p in taken}
         if launching == ExecutorOptions():
@@ -282,31 +182,29 @@ def _made(
 
 
 def _present(path: Path, results: dict[str, DeriveResult]) -> None:
-    out = printing.console()
-    rows = []
+    rows, notes = [], Counter[str]()
     for name, result in results.items():
         for record in result.records:
-            accuracy, nll = _source(path, record)
-            rows.append((name, str(record.run), _what(record), accuracy, nll))
+            notes.update(f"{name}: {note}" for note in record.notes)
+            rows.append((name, str(record.run), _what(record), *_source(path, record)))
     header = ("method", "run", "made of", "source accuracy", "source NLL")
-    out.print(printing.table(header, rows, left=("method", "run", "made of")))
-    for (name, note), count in _notes(results).items():
-        out.print(f"{name}: {note}" + (f" ({count} runs)." if count > 1 else "."))
-    made = sum(len(result.made) for result in results.values())
+    made = [one for result in results.values() for one in result.made]
     current = sum(len(result.current) for result in results.values())
     first = next(iter(results.values()))
-    left = f"{len(first.unfinished)} unfinished and {len(first.wrecked)} diverged runs left out"
-    seconds = fsum(r.seconds for result in results.values() for r in result.made)
-    out.print(f"{made} made in {seconds:.1f} s, {current} were current; {left}.")
-    out.print(
+    printing.say(
+        printing.table(header, rows, left=("method", "run", "made of")),
+        *(f"{note} ({count} runs)." if count > 1 else f"{note}." for note, count in notes.items()),
+        f"{len(made)} made in {fsum(one.seconds for one in made):.1f} s, {current} were current; "
+        f"{len(first.unfinished)} unfinished and {len(first.wrecked)} diverged runs left out.",
         f"On unseen domains: checkwise study compare {_cohort(path)} "
-        f"--rules source-acc,ac-nc,{','.join(results)}"
+        f"--rules source-acc,ac-nc,{','.join(results)}",
     )
 
 
 def _as_json(path: Path, results: dict[str, DeriveResult]) -> dict[str, Any]:
     from checkwise.study.baselines import folder_of, read_source
 
+    first = next(iter(results.values()))
     return {
         "results": [
             {
@@ -323,12 +221,13 @@ def _as_json(path: Path, results: dict[str, DeriveResult]) -> dict[str, Any]:
             for name, result in results.items()
             for record in result.records
         ],
-        "unfinished": len(next(iter(results.values())).unfinished),
-        "wrecked": len(next(iter(results.values())).wrecked),
+        "unfinished": len(first.unfinished),
+        "wrecked": len(first.wrecked),
     }
 
 
 def _source(path: Path, record: Derived) -> tuple[str, str]:
+    """Mean accuracy and NLL over the source domains."""
     from checkwise.study.baselines import read_source
 
     entry = read_source(_cohort(path), record.method, record.run)
@@ -357,17 +256,95 @@ def _what(record: Derived) -> str:
     return f"{len(steps)} {'step' if len(steps) == 1 else 'steps'}: {', '.join(shown)}"
 
 
-def _notes(results: dict[str, DeriveResult]) -> Counter[tuple[str, str]]:
-    """Every distinct note of a method, and how many runs it is about."""
-    return Counter(
-        (name, note)
-        for name, result in results.items()
-        for record in result.records
-        for note in record.notes
-    )
-
-
 def _cohort(path: Path) -> Path:
     from checkwise.study.folder import is_cohort
 
     return path if is_cohort(path) else path.absolute().parents[1]
+
+
+def _lodo(
+    path: Path,
+    params: Mapping[str, Any],
+    *,
+    roots: Mapping[str, str],
+    plugins: Sequence[Plugin],
+    only: SeedFilters,
+    launching: ExecutorOptions,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Train the inner runs of a study beside it, and choose steps by them; targets stay closed.
+
+    ``params`` are those of the rule ac-lodo.
+    """
+    from checkwise.plugins import check_loaded
+    from checkwise.store import inner_path
+    from checkwise.study import Cohort
+    from checkwise.study.folder import open_cohort
+    from checkwise.study.sweep import Study, all_roots, check_sweep, inner_study, plan
+
+    study = only.narrowed(Study.from_dict(open_cohort(path).study))
+    check_loaded(study.plugins, path)
+    roots = all_roots(study, roots)
+    inner, place = inner_study(study, roots), inner_path(path)
+    settings = launching.over()
+    if dry_run:
+        check_sweep(inner, roots, settings=settings, out=None)  # fewer runs than are there will do
+        _show_plan(inner, len(plan(inner, roots)), place, as_json=as_json)
+        return 0
+    outcome = run_study(inner, place, roots, settings, plugins=plugins)
+    if outcome.interrupted or outcome.count("finished") < len(outcome.runs):
+        return report(outcome, place)
+    if not as_json:
+        report(outcome, place)
+    _show_choices(Cohort.open(path), params, path, as_json=as_json)
+    return 0
+
+
+def _show_plan(inner: Study, runs: int, place: Path, *, as_json: bool) -> None:
+    left_out = {spec.name: spec.held_out or () for spec in inner.data}
+    if as_json:
+        planned = {"study": inner.name, "folder": str(place), "runs": runs, "steps": inner.steps}
+        print_json("derive-plan", {**planned, "left_out": left_out})
+        return
+    printing.say(
+        f"{inner.name}: {runs} inner runs of {inner.steps} updates, to be kept in {place}",
+        *(
+            f"  {name}, left out together: {', '.join('+'.join(names) for names in each)}"
+            for name, each in left_out.items()
+        ),
+    )
+
+
+def _show_choices(cohort: Cohort, params: Mapping[str, Any], path: Path, *, as_json: bool) -> None:
+    """What each rule chooses by the inner runs, in every scope."""
+    tables = {
+        (scope, rule): cohort.select(rule, scope=scope, **(params if rule == "ac-lodo" else {}))
+        for scope in SCOPES
+        for rule in RULES
+    }
+    if as_json:
+        kept = ["deployed", "step", "source_accuracy", "gap_pp"]
+        choices = [
+            {"scope": scope, "rule": rule, **record}
+            for (scope, rule), table in tables.items()
+            for record in table[kept].to_dict("records")
+        ]
+        print_json("derive-lodo", {"choices": choices})
+        return
+    header = ("scope", "rule", "models", "median step", "source accuracy", "gap")
+    lines = [
+        (
+            SCOPES[scope],
+            rule,
+            str(len(table)),
+            f"{table['step'].median():.0f}",
+            f"{100 * table['source_accuracy'].mean():.2f}",
+            f"{table['gap_pp'].mean():.2f}",
+        )
+        for (scope, rule), table in tables.items()
+    ]
+    printing.say(
+        printing.table(header, lines, left=("scope", "rule")),
+        f"On unseen domains: checkwise study compare {path} --rules {','.join(RULES)}",
+    )

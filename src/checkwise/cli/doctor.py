@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
-from site import getuserbase
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import checkwise
@@ -27,14 +24,13 @@ from checkwise.errors import InputError
 from checkwise.plugins import offered
 from checkwise.study.data import cache_place
 from checkwise.study.sweep import ExecutorSettings, worker_count
-from checkwise.words import bytes_shown, printable
+from checkwise.words import bytes_shown
 
 REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)(?P<bounds>[^;]*)(?:;.*extra == ['\"](?P<extra>[^'\"]+))?"
 )
 AT_LEAST = re.compile(r">=\s*([0-9.]+)")
 KERAS_BACKENDS = ("torch", "tensorflow", "jax")  # those that train
-LONGEST_IMPORT = 60  # seconds, of Keras and its backend
 
 
 @dataclass(frozen=True)
@@ -51,21 +47,19 @@ class Package:
         """Whether it is there, but older than what is asked for."""
         return self.installed is not None and _numbers(self.installed) < _numbers(self.least)
 
-    @cached_property
+    @property
     def lacks(self) -> str:
-        """What it cannot do without and pip does not bring: a backend that Keras can import."""
+        """What it cannot do without and pip does not bring: a backend of Keras."""
         if self.name != "keras" or self.installed is None:
             return ""
-        named = os.environ.get("KERAS_BACKEND")
         there = [name for name in KERAS_BACKENDS if _is_there(name)]
-        if named and named not in there:
+        named = os.environ.get("KERAS_BACKEND")
+        if named and not _is_there(named):
             return f"KERAS_BACKEND is {named}, which is not installed"
         if not there:
             return f"no backend: install one of {', '.join(KERAS_BACKENDS)}"
-        fault = _fault_of_keras(named)
-        others = there if fault and not named else ()
-        works = next((name for name in others if not _fault_of_keras(name)), None)
-        return f"set KERAS_BACKEND={works} before it is imported" if works else fault
+        usual = named or _keras_setting()
+        return "" if _is_there(usual) else f"set KERAS_BACKEND={there[0]} before it is imported"
 
     @property
     def fine(self) -> bool:
@@ -102,7 +96,15 @@ def doctor_command(as_json: bool) -> int:
 
 def _packages() -> Iterator[Package]:
     """What the installed distribution asks for."""
-    for text in _requirements():
+    try:
+        asked = requires("checkwise") or []
+    except PackageNotFoundError as error:
+        raise InputError(
+            "Expected an installed checkwise, but it runs from its source code alone: "
+            "pip install -e . in that folder.",
+            code="system",
+        ) from error
+    for text in asked:
         found = REQUIREMENT.match(text)
         if found is None or found["name"] == "checkwise":
             continue
@@ -113,17 +115,6 @@ def _packages() -> Iterator[Package]:
             _installed(found["name"]),
             least[1] if least else "",
         )
-
-
-def _requirements() -> list[str]:
-    try:
-        return requires("checkwise") or []
-    except PackageNotFoundError as error:
-        raise InputError(
-            "Expected an installed checkwise, but it runs from its source code alone: "
-            "pip install -e . in that folder.",
-            code="system",
-        ) from error
 
 
 def _installed(name: str) -> str | None:
@@ -140,34 +131,12 @@ def _is_there(package: str) -> bool:
         return False
 
 
-def _fault_of_keras(backend: str | None) -> str:
-    """Why Keras cannot be imported in a process of its own; "" where it can.
-
-    Keras and what it imports write settings to the home folder: it gets a copy of its own, in a
-    home of its own.
-    """
-    own = Path(os.environ.get("KERAS_HOME") or "~/.keras").expanduser() / "keras.json"
-    with TemporaryDirectory() as folder:
-        if own.is_file():
-            shutil.copyfile(own, Path(folder, own.name))
-        homes = ("HOME", "KERAS_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR")
-        chosen = {"PYTHONUSERBASE": getuserbase(), **dict.fromkeys(homes, folder)}
-        if backend:
-            chosen["KERAS_BACKEND"] = backend
-        try:
-            ended = subprocess.run(
-                [sys.executable, "-P", "-c", "import keras"],
-                env={**os.environ, **chosen},
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=LONGEST_IMPORT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return f"its import takes more than {LONGEST_IMPORT} seconds"
-    last = (ended.stderr.strip().splitlines() or [f"it ended with {ended.returncode}"])[-1]
-    return f"its import fails: {printable(last)[:200]}" if ended.returncode else ""
+def _keras_setting() -> str:
+    """The backend that Keras takes where the environment names none."""
+    folder = Path(os.environ.get("KERAS_HOME") or "~/.keras").expanduser()
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        return str(json.loads((folder / "keras.json").read_bytes())["backend"])
+    return "tensorflow"
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -195,40 +164,33 @@ def _cache() -> dict[str, Any]:
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         return {
             "folder": None,
-            "fault": f"Expected a cache folder that can be written, but {there} cannot: make it a "
-            "folder that is writable, or set the environment variable CHECKWISE_CACHE to another "
-            "folder.",
+            "fault": f"Expected a cache folder that can be written, but {there} cannot: make it "
+            "writable, or set CHECKWISE_CACHE to another folder.",
         }
     sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
     return {"folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}
 
 
 def _show(facts: dict[str, Any], packages: list[Package], wrong: list[str]) -> None:
-    out = printing.console()
-    out.print(f"checkwise {facts['checkwise']} in {facts['from']}")
-    out.print(f"Python {facts['python']} ({facts['executable']}), {facts['system']}")
     core = [package for package in packages if not package.extra]
-    out.print(f"needs: {', '.join(map(str, core))}")
-    out.print()
-    out.print(printing.table(("extra", "state", "packages"), list(_extras(packages)), left=_LEFT))
-    out.print()
+    header = ("extra", "state", "packages")
     cache = facts["cache"]
-    if cache["folder"] is not None:
-        size = bytes_shown(cache["bytes"])
-        out.print(f"cache: {cache['folder']}, {size} in {cache['files']} files")
-    out.print(f"study run would use {facts['workers']} workers, one per core")
-    for name, value in facts["settings"].items():
-        out.print(f"set: {name}={value}")
-    for kind, names in facts["offered"].items():
-        if names:
-            out.print(f"{kind} of installed packages: {', '.join(names)}")
-    for what in wrong:
-        out.print(f"wrong: {what}")
-    if not wrong:
-        out.print("Everything that checkwise needs is there.")
-
-
-_LEFT = ("extra", "state", "packages")
+    size = f"{bytes_shown(cache.get('bytes', 0))} in {cache.get('files')} files"
+    kinds = {kind: ", ".join(names) for kind, names in facts["offered"].items() if names}
+    printing.say(
+        f"checkwise {facts['checkwise']} in {facts['from']}",
+        f"Python {facts['python']} ({facts['executable']}), {facts['system']}",
+        f"needs: {', '.join(map(str, core))}",
+        "",
+        printing.table(header, list(_extras(packages)), left=header),
+        "",
+        *([f"cache: {cache['folder']}, {size}"] if cache["folder"] else []),
+        f"study run would use {facts['workers']} workers, one per core",
+        *(f"set: {name}={value}" for name, value in facts["settings"].items()),
+        *(f"{kind} of installed packages: {names}" for kind, names in kinds.items()),
+        *(f"wrong: {what}" for what in wrong),
+        *([] if wrong else ["Everything that checkwise needs is there."]),
+    )
 
 
 def _extras(packages: list[Package]) -> Iterator[tuple[str, str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import sys
 import traceback
 import warnings
@@ -99,11 +98,10 @@ click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.
 def commands() -> dict[str, click.Command]:
     """Every command by all of its name, such as ``study run``; this imports all of them."""
     context = click.Context(app)
-    names = [name for name in app.list_commands(context) if name != STUDY]
-    inner = {
-        f"{STUDY} {name}": study.get_command(context, name) for name in study.list_commands(context)
-    }
-    found = {**{name: app.get_command(context, name) for name in names}, **inner}
+    found = {name: app.get_command(context, name) for name in app.list_commands(context)}
+    del found[STUDY]
+    for name in study.list_commands(context):
+        found[f"{STUDY} {name}"] = study.get_command(context, name)
     return {name: one for name, one in found.items() if one is not None}
 
 
@@ -113,7 +111,8 @@ def main(args: list[str] | None = None) -> None:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
-        _never_stop_at_a_character()
+        if isinstance(sys.stdout, io.TextIOWrapper):  # what its encoding lacks is escaped
+            sys.stdout.reconfigure(errors="backslashreplace")
         code = _run([*arguments, "--help"] if arguments in ([], [STUDY]) else arguments)
         sys.stdout.flush()  # a full disk is reported here, not when Python ends
     except KeyboardInterrupt as stop:
@@ -134,23 +133,13 @@ def main(args: list[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _never_stop_at_a_character() -> None:
-    """Print what the terminal's encoding lacks as an escape."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-
-
 def _run(arguments: list[str]) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("always", CheckwiseWarning)
         warnings.showwarning = _warn_once()
-        result: Any = app(args=arguments, prog_name=_program(), standalone_mode=False)
+        typed = "python -m checkwise" if Path(sys.argv[0]).name == "__main__.py" else "checkwise"
+        result: Any = app(args=arguments, prog_name=typed, standalone_mode=False)
     return result if isinstance(result, int) else 0
-
-
-def _program() -> str:
-    """What was typed."""
-    return "python -m checkwise" if Path(sys.argv[0]).name == "__main__.py" else "checkwise"
 
 
 def _warn_once() -> Callable[..., None]:
@@ -168,7 +157,7 @@ def _warn_once() -> Callable[..., None]:
 def _explain(error: Exception) -> int:
     error = missing_extra(error) or error
     if isinstance(error, click.ClickException):
-        _complain(_usage(error))
+        _complain(error.format_message())
         return 2
     if isinstance(error, click.Abort):  # click's word for an interrupt inside a command
         _complain("interrupted")
@@ -190,21 +179,6 @@ def _explain(error: Exception) -> int:
         "run again with --debug and report what it prints."
     )
     return 1
-
-
-def _usage(error: Any) -> str:
-    """Click's message; for an extra argument, reworded like our other messages."""
-    said: str = error.format_message()
-    surplus = re.fullmatch(r"Got unexpected extra argument\S* \((.*)\)", said)
-    context = getattr(error, "ctx", None)
-    if surplus is None or context is None:
-        return said
-    arguments = [p for p in context.command.params if p.param_type_name == "argument"]
-    if not arguments:
-        return f"Expected options only, but got {surplus[1]}: leave it out."
-    wanted = " and ".join(f"one {(p.metavar or p.name).upper()}" for p in arguments)
-    again = f"`{context.command_path}`"
-    return f"Expected {wanted}, but got {surplus[1]} as well: give {again} for each by itself."
 
 
 def _complain(message: str) -> None:

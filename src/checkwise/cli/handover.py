@@ -12,15 +12,13 @@ import json
 import shlex
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from checkwise.cli.command import option
-from checkwise.cli.input_options import Reading
-from checkwise.cli.options import load_plugins
-from checkwise.cli.printing import SCHEMA, with_schema
-from checkwise.cli.rule_options import Choosing
+from checkwise.cli.options import Choosing, Reading, load_plugins
+from checkwise.cli.printing import SCHEMA, json_text
 from checkwise.errors import CheckwiseWarning, Code, InputError
 from checkwise.records import RunKey, Trajectory, looks_held_out
 from checkwise.selection import Choice, Selection, select
@@ -29,8 +27,8 @@ from checkwise.words import listed, printable, shown
 
 LARGEST: Final = 1 << 26  # bytes; a run takes some two thousand
 LONGEST: Final = 4096  # characters of a path, a pattern or a name
-FIELDS: Final = ("schema", "runs", "asked", "digest")
-ASKED: Final = ("path", "reading", "choice", "plugins")
+FIELDS: Final = {"schema", "runs", "asked", "digest"}
+ASKED: Final = {"path", "reading", "choice", "plugins"}
 
 again_option = option(
     "--again",
@@ -78,19 +76,19 @@ def write_choice(
         chosen: the same.
     """
     choice = choosing.choice
+    given = {
+        name: value
+        for name, one in Reading.declared.items()
+        if (value := getattr(reading, name)) != one.default
+    }
     asked = {
         "path": str(path),
-        "reading": {
-            name: value
-            for name, one in Reading.declared.items()
-            if (value := getattr(reading, name)) != one.default
-        },
+        "reading": given,
         "choice": choice.as_dict(),
         "plugins": list(choosing.plugin),
     }
     digest = _digest(runs, asked, _read(path, reading, choice, chosen))
-    content = with_schema({"runs": runs, "asked": asked, "digest": digest})
-    text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    text = json_text({"runs": runs, "asked": asked, "digest": digest}, ensure_ascii=False)
     if text != text.encode(errors="replace").decode():
         raise InputError(
             f"Expected names in UTF-8 to write down, but {printable(str(path))} is not: rename it.",
@@ -117,7 +115,7 @@ def take(
     load_plugins(plugins)
     given: dict[str, Any] = {"checkpoints": checkpoints}
     reading, choice = Reading(**given), Choice()
-    runs = reading.load_runs_for(path, None, {})
+    runs = reading.load_runs(path, choice)
     if len(runs) > 1:
         raise InputError(
             f"Expected one run in {path}, but found {len(runs)}: choose one with `checkwise select "
@@ -150,15 +148,17 @@ def read_choice(
     _check_plugins(file, asked["plugins"], plugins)
     load_plugins(plugins)
     path, reading = Path(asked["path"]), _reading(file, asked["reading"])
-    choice = _choice(file, asked["choice"])
+    try:
+        choice = Choice.from_dict(asked["choice"])
+    except InputError as error:
+        raise InputError(f"{error} ({file})", code=error.code) from None
     if not path.is_absolute() and not path.exists():
         raise InputError(
             f"Expected {path} below this folder, because {file} names it as seen from where "
-            "`checkwise select` ran, but it is not here: go to that folder, or choose again with "
-            "the whole path of the run.",
+            "`checkwise select` ran: go to that folder, or choose again with the whole path.",
             code="missing",
         )
-    runs = reading.load_runs_for(path, _name(choice), choice.params)
+    runs = reading.load_runs(path, choice)
     if key not in runs:
         raise _unlike(file, f"names a run that {path} does not have, {key.label}", code="differs")
     selection = select(runs[key], choice)
@@ -189,8 +189,7 @@ def _read(
     """Run → digest of what its log says, also of steps whose checkpoints are gone."""
     found = {key: one.trajectory for key, one in chosen.items()}
     if any(run.logged is not None for run in found.values()):
-        whole = Reading(**{**vars(reading), "include_unsaved": True})
-        found |= whole.load_runs_for(path, _name(choice), choice.params)
+        found |= replace(reading, include_unsaved=True).load_runs(path, choice)
     return {str(key): found[key].digest for key in chosen}
 
 
@@ -199,10 +198,6 @@ def _digest(
 ) -> str:
     text = json.dumps([runs, asked, read], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _name(choice: Choice) -> str | None:
-    return choice.rule if choice.rule is None or isinstance(choice.rule, str) else choice.rule.name
 
 
 def _content(file: Path) -> Mapping[str, Any] | None:
@@ -223,15 +218,12 @@ def _checked(file: Path, content: Mapping[str, Any]) -> tuple[dict[str, Any], Ru
     if type(content.get("schema")) is not int or content["schema"] != SCHEMA:
         raise _unlike(file, f"has the schema {shown(content.get('schema'))}", code="format")
     asked, runs = content["asked"], content.get("runs")
-    if sorted(content) != sorted(FIELDS):
+    if set(content) != FIELDS or not isinstance(content["digest"], str):
         raise _unlike(file, f"has the fields {shown(sorted(content))}")
-    if not isinstance(asked, dict) or sorted(asked) != sorted(ASKED):
+    fits = isinstance(asked, dict) and set(asked) == ASKED
+    if not fits or not _is_name(asked["path"]) or not _are_names(asked["plugins"]):
         raise _unlike(file, f"has {shown(asked)} as asked")
-    if not isinstance(content["digest"], str):
-        raise _unlike(file, f"has {shown(content['digest'])} as digest")
-    if not _is_name(asked["path"]) or not _are_names(asked["plugins"]):
-        raise _unlike(file, f"has {shown(asked)} as asked")
-    if not isinstance(runs, list) or not all(_is_answer(one) for one in runs):
+    if not isinstance(runs, list) or not all(map(_is_answer, runs)):
         raise _unlike(file, f"has {shown(runs)} as runs")
     if len(runs) != 1:
         raise InputError(
@@ -261,14 +253,12 @@ def _are_names(value: object) -> bool:
 
 def _reading(file: Path, given: object) -> Reading:
     """The options of ``select`` that say how to read; of each the type that it has there."""
-    if not isinstance(given, dict):
-        raise _unlike(file, f"has {shown(given)} as reading")
-    values: dict[str, Any] = {}
-    for name, value in given.items():
+    values: dict[str, Any] = given if isinstance(given, dict) else {"reading": given}
+    for name, value in values.items():
         one = Reading.declared.get(name)
         if one is None or not _fits(value, one.settings):
             raise _unlike(file, f"has {shown(value)} as {shown(name)}")
-        values[name] = tuple(value) if isinstance(value, list) else value
+    values = {n: tuple(value) if isinstance(value, list) else value for n, value in values.items()}
     return Reading(**values)
 
 
@@ -279,13 +269,6 @@ def _fits(value: object, settings: Mapping[str, Any]) -> bool:
         return value is True
     kind = settings.get("type", str)
     return _is_name(value) if kind is str else type(value) in (int, kind)
-
-
-def _choice(file: Path, asked: object) -> Choice:
-    try:
-        return Choice.from_dict(asked)
-    except InputError as error:
-        raise InputError(f"{error} ({file})", code=error.code) from None
 
 
 def _check_plugins(file: Path, named: Sequence[str], given: Sequence[str]) -> None:

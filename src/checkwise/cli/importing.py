@@ -1,7 +1,8 @@
-"""``checkwise study import``, and the cohort that other commands make of a log or a table."""
+"""``checkwise study import``, and the study that other commands make of a log or a table."""
 
 from __future__ import annotations
 
+import errno
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -10,17 +11,19 @@ from typing import TYPE_CHECKING
 
 from checkwise.cli import printing
 from checkwise.cli.command import PATH, argument, command, option
-from checkwise.cli.imported_beside import default_place, opened_beside
-from checkwise.cli.input_options import columns_of
-from checkwise.cli.options import READ, column_option, out_option, source_option
+from checkwise.cli.options import READ, column_option, columns_of, out_option, source_option
 from checkwise.cli.progress import counting
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers import Request
-from checkwise.study.folder import is_cohort
+from checkwise.store import COHORT_FILE, has_file
 from checkwise.words import counted
 
 if TYPE_CHECKING:
     from checkwise.study import ForeignRun
+    from checkwise.study.folder import Origin
+
+SUFFIX = ".cohort"
+SORTING = ("role", "held_out", "domain")  # columns that say which rows are the target's
 
 import_to_option = option(
     "--import-to",
@@ -63,21 +66,33 @@ def import_command(
 
     Source validation and held-out results go to different files. Nothing held out is shown.
     """
-    from checkwise.study import import_cohort
-
     place = default_place(path) if out is None else out
     request = Request.of(held_out, (), sources=source, columns=columns_of(column))
-    with counting("importing runs") as progress:
-        runs = import_cohort(path, place, request, role=role, name=name, progress=progress)
+    runs = _imported(path, place, request, role=role, name=name)
     screen = printing.console()
     screen.print(f"{counted(len(runs), 'run')} imported into {place}.")
-    for line in _notes(runs):
-        screen.print(line)
+    notes = Counter(note for run in runs for note in run.trajectory.notes)
+    if gaps := sum(bool(run.gaps) for run in runs):
+        notes[
+            "some checkpoints have no held-out accuracy; comparisons leave out the runs in which "
+            "a rule chooses one of those"
+        ] = gaps
+    for note, times in notes.items():
+        screen.print(f"note ({times} of {len(runs)} runs): {note}")
     _warn_if_opened(path, place)
     screen.print(
         f"Held-out results are sealed there. `checkwise study register {place}` registers a rule "
         f"before `checkwise study compare {place}` opens them."
     )
+
+
+def _imported(
+    path: Path, place: Path, request: Request, *, role: str = "evaluation", name: str | None = None
+) -> Sequence[ForeignRun]:
+    from checkwise.study import import_cohort
+
+    with counting("importing runs") as progress:
+        return import_cohort(path, place, request, role=role, name=name, progress=progress)
 
 
 def cohort_at(path: Path, import_to: Path | None) -> Path:
@@ -88,46 +103,92 @@ def cohort_at(path: Path, import_to: Path | None) -> Path:
     Raises:
         InputError: the files changed since they were imported.
     """
-    from checkwise.study import check_unchanged, import_cohort, importable
+    from checkwise.study import check_unchanged, importable
+    from checkwise.study.folder import is_cohort
 
     if not importable(path):
         return path
     place = default_place(path) if import_to is None else import_to
-    screen = printing.console(stderr=True)
     if is_cohort(place):
         check_unchanged(place, path, Request())
-        screen.print(f"{path} was imported before: {place} is read.")
+        said = f"{path} was imported before: {place} is read."
     else:
-        with counting("importing runs") as progress:
-            runs = import_cohort(path, place, Request(), progress=progress)
-        screen.print(f"{path} is imported into {place} ({counted(len(runs), 'run')}).")
+        runs = _imported(path, place, Request())
+        said = f"{path} is imported into {place} ({counted(len(runs), 'run')})."
+    printing.console(stderr=True).print(said)
     _warn_if_opened(path, place)
     return place
 
 
-def cohorts_at(paths: Sequence[Path], import_to: Path | None) -> list[Path]:
-    """The cohorts at several paths; two paths may not share one cohort folder."""
-    if import_to is not None and len(paths) > 1:
+def default_place(path: Path) -> Path:
+    """``runs`` → ``runs.cohort``, beside it; beside what it leads to, if it is a link."""
+    whole = path.resolve() if path.is_symlink() or path.name in ("", "..") else path
+    return whole.parent / f"{whole.name}{SUFFIX}"
+
+
+def _cohort_beside(path: Path) -> Path | None:
+    """The cohort in the default place; None where there is none, or can be none."""
+    try:
+        found = path.exists() and has_file(default_place(path), COHORT_FILE)
+        return default_place(path) if found else None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return None
+        raise
+
+
+def check_sealed(path: Path, request: Request) -> None:
+    """Refuse to read as sources what the import of a log or table holds out.
+
+    Raises:
+        InputError: the cohort beside ``path`` was told of a target, and the request is not.
+    """
+    place = _cohort_beside(path)
+    if place is None:
+        return
+    from checkwise.study.folder import open_cohort, origin_of
+
+    record = open_cohort(place)
+    origin = origin_of(record)
+    if origin is None:
+        return
+    missing = [f"--held-out {name}" for name in origin.held_out if name not in request.held_out]
+    missing += [
+        f"--column {name}={column}"
+        for name, column in origin.columns.items()
+        if name in SORTING and request.columns.get(name) != column
+    ]
+    shared = set.intersection(*(set(key.held_out) for key in record.runs))
+    opened = sorted(shared & set(request.sources))
+    if missing or opened:
+        remedy = f"add {' '.join(missing)}" if missing else f"leave out --source {opened[0]}"
+        held_out = (", ".join(origin.held_out) or "its targets") if missing else opened[0]
         raise InputError(
-            f"Expected one STUDY with --import-to, but got {len(paths)}: run `checkwise study "
-            "import` for each, and give what it made."
+            f"Expected to read source domains only, but {path} was imported with {held_out} held "
+            f"out: {remedy}, or give {place}.",
+            code="held-out",
         )
-    return [cohort_at(path, import_to) for path in paths]
 
 
 def _warn_if_opened(path: Path, cohort: Path) -> None:
-    warning = opened_beside(path, cohort)
-    if warning is not None:
-        warnings.warn(warning, CheckwiseWarning, stacklevel=3)
+    """Warn where another import of the same files, in the default place, was opened."""
+    from checkwise.study.folder import OPENED, open_cohort, origin_of, read_lines
 
-
-def _notes(runs: Sequence[ForeignRun]) -> list[str]:
-    notes = Counter(note for run in runs for note in run.trajectory.notes)
-    lines = [f"note ({times} of {len(runs)} runs): {note}" for note, times in notes.items()]
-    gaps = [run for run in runs if run.gaps]
-    if gaps:
-        lines.append(
-            f"note ({len(gaps)} of {len(runs)} runs): some checkpoints have no held-out accuracy; "
-            "comparisons leave out the runs in which a rule chooses one of those"
+    place = _cohort_beside(path)
+    if place is None or cohort.samefile(place):
+        return
+    one, other = (origin_of(open_cohort(folder)) for folder in (place, cohort))
+    if one is None or other is None or _contents(one) != _contents(other):
+        return
+    opened = [line.content for line in read_lines(place) if line.content["kind"] == OPENED]
+    if opened:
+        warnings.warn(
+            f"{place}, made of the same files, was opened on {opened[0]['at'][:10]}: what is "
+            f"registered in {cohort} after that is late.",
+            CheckwiseWarning,
+            stacklevel=3,
         )
-    return lines
+
+
+def _contents(origin: Origin) -> set[str]:
+    return {fingerprint["sha256"] for fingerprint in origin.files.values()}

@@ -42,36 +42,28 @@ def metrics_command(
     asked = [metric for metric in metrics.METRICS.values() if metric.on_demand]
     values |= {metric.name: metric(**predictions) for metric in asked}
     if as_json:
-        facts: dict[str, Any] = {
-            "n": report.n,
-            "classes": report.classes,
-            "bins": bins,
-            "bandwidth": bandwidth,
-            **values,
-        }
-        if per_class:
-            facts["per_class"] = {
-                name: [None if value != value else value for value in column.tolist()]
-                for name, column in report.per_class.items()
-            }
-        print_json("metrics", facts)
+        settings = {"bins": bins, "bandwidth": bandwidth}
+        facts = {"n": report.n, "classes": report.classes, **settings, **values}
+        by_class = {name: column.tolist() for name, column in report.per_class.items()}
+        more = {"per_class": printing.or_null(by_class)} if per_class else {}
+        print_json("metrics", {**facts, **more})
         return
-    out = printing.console()
-    out.print(f"{report.n} examples, {report.classes} classes, from {kind}")
-    rows = [(CALLED.get(name, name), _scaled(name, value)) for name, value in values.items()]
-    out.print(printing.table(("metric", "value"), rows, left=("metric",)))
+    called = [CALLED.get(name, name) for name in values]
+    shown = map(_scaled, values, values.values())
+    printing.say(
+        f"{report.n} examples, {report.classes} classes, from {kind}",
+        printing.table(
+            ("metric", "value"), list(zip(called, shown, strict=True)), left=("metric",)
+        ),
+    )
     if per_class:
-        names = list(report.per_class)
-        body = [
-            (str(c), *(f"{report.per_class[name][c]:.6g}" for name in names))
-            for c in range(report.classes)
-        ]
-        out.print(printing.table(("class", *(CALLED.get(name, name) for name in names)), body))
+        header = ("class", *(CALLED.get(name, name) for name in report.per_class))
+        columns = [[f"{value:.6g}" for value in column] for column in report.per_class.values()]
+        rows = zip(map(str, range(report.classes)), *columns, strict=True)
+        printing.say(printing.table(header, list(rows)))
 
 
 def _scaled(name: str, value: float) -> str:
     scale = metrics.METRICS[name].scale
     shown = value * scale
-    return (f"{shown:.4f}" if abs(shown) < 1e9 else f"{shown:.4e}") + (
-        " (x100)" if scale == 100 else ""
-    )
+    return f"{shown:{'.4f' if abs(shown) < 1e9 else '.4e'}}{' (x100)' * (scale == 100)}"

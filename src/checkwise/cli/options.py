@@ -1,71 +1,31 @@
-"""Options that say where workers run; every command that starts workers takes them."""
+"""The options that commands share: what to choose, what to read, what to write."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-import click
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 from checkwise.cli.command import OUTPUT, PATH, Shared, field, option
+from checkwise.cli.progress import counting
+from checkwise.errors import InputError
+from checkwise.metrics import BANDWIDTH, BINS
 from checkwise.plugins import Plugin, load_plugin
-from checkwise.study.folder import RETRIES, STALE_SECONDS
-
-if TYPE_CHECKING:
-    from checkwise.study.sweep import ExecutorSettings, Study
-
-WHERE = "Where it runs"
-AT_LEAST_ONE = click.IntRange(min=1)
-
-
-class ExecutorOptions(Shared):
-    """They replace the ``[executor]`` table of a study file."""
-
-    executor: str | None = field(
-        "--executor", under=WHERE, help="local, slurm or ray. [default: local]"
-    )
-    workers: int | None = field(
-        "--workers",
-        type=AT_LEAST_ONE,
-        under=WHERE,
-        help="How many workers. [default: one per core]",
-    )
-    partition: str | None = field("--partition", under=WHERE, help="Partition, for slurm.")
-    time: str | None = field(
-        "--time", under=WHERE, help="Time limit of a job, for slurm: 4:00:00. [default: 1:00:00]"
-    )
-    memory: str | None = field("--memory", under=WHERE, help="Memory of a worker: 4G.")
-    cpus: int | None = field(
-        "--cpus", type=AT_LEAST_ONE, under=WHERE, help="CPUs of a worker. [default: 1]"
-    )
-    gpus: int | None = field(
-        "--gpus", type=AT_LEAST_ONE, under=WHERE, help="GPUs of a worker. [default: 0]"
-    )
-    address: str | None = field(
-        "--address", under=WHERE, help="Address of a running cluster, for ray."
-    )
-
-    def over(self, table: ExecutorSettings | None = None) -> ExecutorSettings:
-        """The settings of a table with these options in their places.
-
-        What a table says for one executor does not hold for another.
-        """
-        from dataclasses import replace
-
-        from checkwise.study.sweep import ExecutorSettings
-
-        base = table or ExecutorSettings()
-        if self.executor not in (None, base.kind):
-            base = ExecutorSettings(kind=str(self.executor))
-        named = ("workers", "partition", "time", "memory", "cpus", "gpus", "address")
-        options = {name: getattr(self, name) for name in named}
-        return replace(base, **{k: value for k, value in options.items() if value is not None})
-
+from checkwise.readers import Request, load_runs, only
+from checkwise.records import RunKey, Trajectory
+from checkwise.selection import (
+    DEFAULT_RULE,
+    DELTA_PP,
+    NAMED_SCORES,
+    Choice,
+    find_metrics,
+    get_rule,
+)
+from checkwise.store import check_validation
 
 CHOOSE = "Choose"
 READ = "Read the log"
 FIND = "Find the files"
-SOME = "Only some runs"
 
 json_option = option(
     "--json", "as_json", is_flag=True, under=OUTPUT, help="Print JSON for machines."
@@ -75,6 +35,7 @@ open_option = option(
 )
 out_option = option("-o", "--out", type=PATH, under=OUTPUT, help="Where to write it.")
 force_option = option("--force", is_flag=True, under=OUTPUT, help="Replace what is there.")
+dry_run_option = option("--dry-run", is_flag=True, help="Show the plan, train nothing.")
 plugin_option = option(
     "--plugin",
     multiple=True,
@@ -101,7 +62,6 @@ data_option = option(
     metavar="NAME=PATH",
     help="Where a data set is; repeatable. Or set CHECKWISE_DATA.",
 )
-dry_run_option = option("--dry-run", is_flag=True, help="Show the plan, train nothing.")
 validation_option = option(
     "--validation",
     metavar="NAME",
@@ -115,67 +75,289 @@ def load_plugins(names: Iterable[str]) -> tuple[Plugin, ...]:
     return tuple(load_plugin(name) for name in names)
 
 
-class SeedFilters(Shared):
-    """Which runs of a study, whatever they hold out."""
+def names(text: str | None) -> list[str]:
+    """A comma-separated list."""
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
 
-    algorithm: tuple[str, ...] = field(
-        "--algorithm", multiple=True, under=SOME, help="Only this one; repeatable."
+
+def pairs(
+    option: str,
+    written: Iterable[str],
+    form: str,
+    *,
+    split: Callable[[str, str], tuple[str, str, str]] = str.rpartition,
+) -> dict[str, str]:
+    """``NAME=VALUE``, each name once, as a map; ``split`` says at which ``=``."""
+    found: dict[str, str] = {}
+    for pair in written:
+        name, separator, value = split(pair, "=")
+        if not name or not separator:
+            raise InputError(f"Expected {option} {form}, but got {pair!r:.60}.")
+        if name in found:
+            raise InputError(
+                f"Expected one value of `{name}`, but {option} names {name!r} twice: give one.",
+                code="ambiguous",
+            )
+        found[name] = value
+    return found
+
+
+class RuleSettings(Shared):
+    """Parameters of rules, how domains count, and where rules of your own are."""
+
+    delta_pp: str | None = field(
+        "--delta-pp",
+        metavar="POINTS",
+        under=CHOOSE,
+        help=f"How far below the best is near it. [default: {DELTA_PP}]",
     )
-    hparams_seed: tuple[int, ...] = field(
-        "--hparams-seed",
+    param: tuple[str, ...] = field(
+        "--param",
         multiple=True,
-        type=int,
-        under=SOME,
-        help="Only this seed of hyperparameters; repeatable.",
+        metavar="NAME=VALUE",
+        under=CHOOSE,
+        help="A parameter of `checkwise rules`: q=1; repeatable.",
     )
-    trial_seed: tuple[int, ...] = field(
-        "--trial-seed",
+    weights: str = field(
+        "--weights",
+        metavar="HOW",
+        default="equal",
+        under=CHOOSE,
+        help="How sets count: equal, sample, worst, NAME=WEIGHT,…",
+    )
+    plugin: tuple[str, ...] = field(
+        *plugin_option.names,
         multiple=True,
-        type=int,
-        under=SOME,
-        help="Only this seed of split and training; repeatable.",
+        metavar="FILE",
+        under=CHOOSE,
+        help="Python file with rules or metrics; repeatable.",
     )
 
-    def narrowed(self, study: Study) -> Study:
-        """The study with only these runs."""
-        return study.narrowed(
-            algorithms=self.algorithm,
-            hparams_seeds=self.hparams_seed,
-            trial_seeds=self.trial_seed,
+    @property
+    def params(self) -> dict[str, Any]:
+        """Only what was given: the rule knows its defaults and refuses what it does not take."""
+        given = pairs("--param", self.param, "NAME=VALUE", split=str.partition)
+        for name in OPTION_OF:
+            if name in given:
+                raise InputError(
+                    f"Expected a parameter of a rule, but got --param {name}={given[name]}: use "
+                    f"{OPTION_OF[name]}.",
+                    code="unsupported",
+                )
+        for name in WITH_OPTION:
+            if (value := getattr(self, name, None)) is not None:
+                if name in given:
+                    raise InputError(
+                        f"Expected one value of `{name}`, but got --{name.replace('_', '-')} and "
+                        "--param: give one.",
+                        code="ambiguous",
+                    )
+                given[name] = value
+        return {name: _parameter(name, value) for name, value in given.items()}
+
+    @property
+    def weighting(self) -> dict[str, Any]:
+        """How domains count, as ``select`` takes it."""
+        if self.weights == "worst":
+            return {"weights": "equal", "worst_domain": True}
+        by_name = "=" in self.weights and pairs("--weights", names(self.weights), "NAME=WEIGHT,…")
+        return {"weights": by_name or self.weights, "worst_domain": False}
+
+
+# What has an option of its own, and what is a parameter by an option or by --param.
+OPTION_OF = {
+    "weights": "--weights",
+    "worst_domain": "--weights worst",
+    "guard": "--no-guard",
+    "directions": "--direction",
+    "rule": "--rule",
+}
+WITH_OPTION = ("delta_pp", "constraint", "delta", "objectives")
+
+
+class Choosing(RuleSettings):
+    """The rule, and what a run may need that carries scores which checkwise does not know."""
+
+    rule: str | None = field(
+        "--rule",
+        metavar="NAME",
+        under=CHOOSE,
+        help=f"The rule. [default: {DEFAULT_RULE}, or what the data allow]",
+    )
+    constraint: str | None = field(
+        "--constraint",
+        metavar="NAME",
+        under=CHOOSE,
+        help="What has to be near its best. [default: accuracy]",
+    )
+    delta: str | None = field(
+        "--delta",
+        metavar="SIZE",
+        under=CHOOSE,
+        help="How near another score: 1%, or 0.01 in its units.",
+    )
+    objectives: str | None = field(
+        "--objectives",
+        metavar="NAMES",
+        under=CHOOSE,
+        help="What decides among the near-best: nll,cwece.",
+    )
+    direction: tuple[str, ...] = field(
+        "--direction",
+        multiple=True,
+        metavar="NAME=lower",
+        under=CHOOSE,
+        help="What is better, lower or higher; repeatable.",
+    )
+    no_guard: bool = field(
+        "--no-guard",
+        is_flag=True,
+        under=CHOOSE,
+        help="Rank even where validation has 5 errors or fewer.",
+    )
+
+    @property
+    def choice(self) -> Choice:
+        """All of it in one argument; imports the rules and metrics of ``--plugin``."""
+        load_plugins(self.plugin)
+        directions = pairs(
+            "--direction", dict.fromkeys(self.direction), "NAME=higher or NAME=lower"
+        )
+        return Choice.of(
+            self.rule,
+            **self.weighting,
+            directions=directions,
+            guard=not self.no_guard,
+            **self.params,
         )
 
 
-class RunFilters(SeedFilters):
-    """Which runs of a study."""
+def _parameter(name: str, text: str) -> Any:
+    """The value of a parameter; exact decimals stay the text that was written."""
+    if name == "objectives":
+        if len(names(text)) != text.count(",") + 1:
+            raise InputError(f"Expected objectives with commas between, but got {text!r}.")
+        return tuple(names(text))
+    if name == "delta":
+        return text
+    number = _number(text)
+    if name in ("delta_pp", "threshold_pp"):
+        if number is None:
+            option = "--delta-pp" if name == "delta_pp" else f"--param {name}"
+            raise InputError(f"Expected a number for {option}, but got {text!r}.")
+        return text
+    return {"true": True, "false": False}.get(text.lower(), text) if number is None else number
 
-    only_held_out: tuple[str, ...] = field(
-        "--held-out", multiple=True, under=SOME, help="Only this held-out domain; repeatable."
+
+def _number(text: str) -> int | float | None:
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return None
+
+
+class Reading(Shared):
+    """What is kept out, which columns are read, and how metrics are computed from outputs."""
+
+    held_out: tuple[str, ...] = field(
+        "--held-out",
+        multiple=True,
+        metavar="NAME",
+        under=READ,
+        help="A set that must not be read; repeatable.",
+    )
+    source: tuple[str, ...] = field(*source_option.names, **source_option.settings)
+    column: tuple[str, ...] = field(*column_option.names, **column_option.settings)
+    n: str | None = field(
+        "--n",
+        metavar="NUMBER",
+        under=READ,
+        help="Validation examples: 5000, or photo=400,art=300.",
+    )
+    only_run: str | None = field(
+        "--run", metavar="NAME", under=READ, help="Only this run of several."
+    )
+    validation: str | None = field(*validation_option.names, **validation_option.settings)
+    bins: int = field(
+        "--bins", type=int, default=BINS, under=READ, help=f"Bins of calibration errors. [{BINS}]"
+    )
+    bandwidth: float = field(
+        "--bandwidth",
+        type=float,
+        default=BANDWIDTH,
+        under=READ,
+        help=f"Width of the soft bins. [{BANDWIDTH}]",
+    )
+    checkpoints: str | None = field(
+        "--checkpoints",
+        metavar="PATTERN",
+        under=FIND,
+        help="As 'checkpoint-{step}' or 'weights.{epoch+1}.keras'.",
+    )
+    include_unsaved: bool = field(
+        "--include-unsaved",
+        is_flag=True,
+        under=FIND,
+        help="Allow steps whose checkpoint is not there.",
     )
 
-    def narrowed(self, study: Study) -> Study:
-        """The study with only these runs."""
-        return super().narrowed(study).narrowed(held_out=self.only_held_out)
+    def load_runs(self, path: Path, choice: Choice) -> dict[RunKey, Trajectory]:
+        """Every run at a path, for a choice whose plug-in is loaded."""
+        from checkwise.cli.importing import check_sealed
+
+        asked: dict[str, Any] = {
+            "sources": self.source,
+            "columns": columns_of(self.column),
+            "n": examples_of(self.n),
+            "checkpoints": self.checkpoints,
+            "include_unsaved": self.include_unsaved,
+        }
+        check_sealed(path, Request.of(self.held_out, (), **asked))
+        metrics = scores_read(choice)
+        with counting("evaluating checkpoints") as progress:
+            runs = load_runs(
+                path,
+                held_out=self.held_out,
+                **asked,
+                validation=check_validation(self.validation),
+                metrics=metrics,
+                bins=self.bins,
+                bandwidth=self.bandwidth,
+                progress=progress,
+            )
+        return runs if self.only_run is None else only(self.only_run, runs, path)
 
 
-class Working(Shared):
-    """How a worker holds on to the runs that it trains."""
+def scores_read(choice: Choice) -> tuple[str, ...]:
+    """The scores that a reader has to find; none where those that it knows anyway will do.
 
-    resume_seconds: float = field(
-        "--resume-seconds",
-        type=click.FloatRange(min=0),
-        default=20.0,
-        help="Least time between saved states of a run.",
-    )
-    takeover: float = field(
-        "--takeover",
-        metavar="SECONDS",
-        type=click.FloatRange(min=1),
-        default=STALE_SECONDS,
-        help="Take over a run whose worker shows no sign of life for this long.",
-    )
-    retries: int = field(
-        "--retries",
-        type=click.IntRange(min=0),
-        default=RETRIES,
-        help="How often a run that fails is tried again.",
-    )
+    Accuracy is among them where the rule needs it: where it is not, a run may lack it.
+    """
+    named = "objectives" in choice.params or "constraint" in choice.params
+    used = get_rule(choice.rule or (NAMED_SCORES if named else DEFAULT_RULE))
+    if choice.rule is not None:
+        find_metrics(used, choice.params)
+    return used.looks_at(choice.params) if named or not used.needs_accuracy else ()
+
+
+def columns_of(written: Iterable[str]) -> dict[str, str]:
+    """``NAME=COLUMN`` as a map."""
+    return pairs("--column", written, "NAME=COLUMN", split=str.partition)
+
+
+def examples_of(text: str | None) -> int | dict[str, int] | None:
+    """``5000``, or ``photo=400,art=300`` as a map."""
+    if text is None:
+        return None
+    if "=" not in text:
+        return _whole(text)
+    by_name = pairs("--n", text.split(","), "SET=NUMBER,…")
+    return {name: _whole(number) for name, number in by_name.items()}
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:20]) < 2**53:
+        raise InputError(f"Expected --n as a whole number above 0, but got {text!r:.40}.")
+    return int(text)

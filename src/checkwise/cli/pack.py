@@ -7,7 +7,7 @@ from pathlib import Path
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command
 from checkwise.cli.options import force_option, out_option
-from checkwise.errors import InputError
+from checkwise.cli.places import check_file
 from checkwise.study.folder import SUFFIX, pack, unpack
 
 
@@ -17,16 +17,10 @@ from checkwise.study.folder import SUFFIX, pack, unpack
 @force_option
 def pack_command(cohort: Path, out: Path, force: bool) -> None:
     """Put the journals of STUDY into one file, without weights and predictions."""
-    if not out.name.endswith(SUFFIX):
-        raise InputError(f"Expected -o to end in {SUFFIX}, but got {str(out)!r}.")
-    printing.refuse_to_overwrite(cohort, out)
-    if out.exists() and not force:
-        raise InputError(
-            f"{out} exists already: choose another name or add --force.", code="exists"
-        )
+    check_file(out, cohort, kinds=(SUFFIX,), replace=force)
     runs = pack(cohort, out)
     size = out.stat().st_size / 1e6
-    printing.console().print(f"{runs} runs packed into {out} ({size:.2f} MB).")
+    printing.say(f"{runs} runs packed into {out} ({size:.2f} MB).")
 
 
 @command("unpack")
@@ -35,4 +29,4 @@ def pack_command(cohort: Path, out: Path, force: bool) -> None:
 def unpack_command(file: Path, out: Path) -> None:
     """Make a folder of FILE, a packed study: select, compare and report work on it."""
     unpack(file, out)
-    printing.console().print(f"Unpacked into {out}.")
+    printing.say(f"Unpacked into {out}.")

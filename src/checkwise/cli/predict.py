@@ -5,20 +5,14 @@ from __future__ import annotations
 import shlex
 import warnings
 from pathlib import Path
-from typing import Any
 
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command, field, option, takes
-from checkwise.cli.options import (
-    AT_LEAST_ONE,
-    WHERE,
-    ExecutorOptions,
-    force_option,
-    json_option,
-    out_option,
-)
+from checkwise.cli.options import force_option, json_option, out_option
+from checkwise.cli.places import check_folder
 from checkwise.cli.printing import print_json
 from checkwise.cli.progress import counting
+from checkwise.cli.workers import AT_LEAST_ONE, WHERE, ExecutorOptions
 from checkwise.errors import CheckwiseError, CheckwiseWarning, InputError
 from checkwise.predict import PredictResult, predict
 from checkwise.records import looks_held_out
@@ -76,13 +70,19 @@ def predict_command(
     workers = settings.workers or 1
     executor = get_executor(settings)
     elsewhere = None if settings.kind == "local" else evaluate_with(executor, workers)
-    printing.refuse_folder(out)
+    check_folder(out)
     if is_record(out):
         raise InputError(
             f"Expected another folder than {out}, which records a run.", code="outside"
         )
     names = [name.strip() for name in domains.split(",")]
-    _warn_of_held_out(names)
+    for name in filter(looks_held_out, names):
+        warnings.warn(
+            f"The domain {name!r} looks held out: `checkwise select` leaves it out of the choice "
+            "unless you add --source.",
+            CheckwiseWarning,
+            stacklevel=2,
+        )
     with counting("evaluating checkpoints") as progress:
         result = predict(
             folder,
@@ -96,7 +96,22 @@ def predict_command(
             elsewhere=elsewhere,
         )
     if as_json:
-        print_json("predict", _facts(result, out))
+        failed = [
+            {"step": one.step, "path": one.path, "domain": one.domain, "error": str(one.error)}
+            for one in result.failures
+        ]
+        facts = {
+            "predictions": str(out),
+            "function": result.record.function,
+            "sha256": result.record.sha256,
+            "steps": list(result.steps),
+            "domains": list(result.domains),
+            "written": result.written,
+            "missing": result.missing,
+            "interrupted": bool(result.interrupted),
+            "failed": failed,
+        }
+        print_json("predict", facts)
     else:
         _show(result, out)
     if result.interrupted:
@@ -112,51 +127,19 @@ def predict_command(
     return 0
 
 
-def _warn_of_held_out(names: list[str]) -> None:
-    for name in filter(looks_held_out, names):
-        warnings.warn(
-            f"The domain {name!r} looks held out: `checkwise select` leaves it out of the choice "
-            "unless you add --source.",
-            CheckwiseWarning,
-            stacklevel=2,
-        )
-
-
 def _show(result: PredictResult, output: Path) -> None:
-    console = printing.console()
-    asked = f"{counted(len(result.steps), 'checkpoint')} on {', '.join(result.domains)}"
-    for failure in result.failures:
-        console.print(f"step {failure.step}, {failure.domain} ({failure.path}): {failure.error}")
     earlier = result.outputs - result.written - result.missing
-    console.print(
-        f"{asked}: {counted(result.written, 'file')} written to {output}"
+    last = []
+    if result.interrupted:
+        last = ["Interrupted. The same command continues where it stopped."]
+    elif not result.missing:
+        last = [f"Choose one of them: checkwise select {shlex.quote(str(output))}"]
+    printing.say(
+        *(f"step {one.step}, {one.domain} ({one.path}): {one.error}" for one in result.failures),
+        f"{counted(len(result.steps), 'checkpoint')} on {', '.join(result.domains)}: "
+        f"{counted(result.written, 'file')} written to {output}"
         + (f", {earlier} there before" if earlier else "")
         + (f", {result.missing} missing" if result.missing else "")
-        + "."
+        + ".",
+        *last,
     )
-    if result.interrupted:
-        console.print("Interrupted. The same command continues where it stopped.")
-    elif not result.missing:
-        console.print(f"Choose one of them: checkwise select {shlex.quote(str(output))}")
-
-
-def _facts(result: PredictResult, output: Path) -> dict[str, Any]:
-    return {
-        "predictions": str(output),
-        "function": result.record.function,
-        "sha256": result.record.sha256,
-        "steps": list(result.steps),
-        "domains": list(result.domains),
-        "written": result.written,
-        "missing": result.missing,
-        "interrupted": bool(result.interrupted),
-        "failed": [
-            {
-                "step": failure.step,
-                "path": failure.path,
-                "domain": failure.domain,
-                "error": str(failure.error),
-            }
-            for failure in result.failures
-        ],
-    }

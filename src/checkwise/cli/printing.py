@@ -6,24 +6,22 @@ the number of the form, ``{"schema": 2, …}``.
 
 from __future__ import annotations
 
+import csv
 import json
+import webbrowser
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from checkwise.errors import InputError
 from checkwise.metrics import is_number
-from checkwise.store import check_writable, file_to_write, is_own_folder, is_record
 from checkwise.words import printable
-
-if TYPE_CHECKING:
-    import pandas
 
 SCHEMA: Final = 2
 
@@ -35,12 +33,21 @@ def print_json(command: str, content: Mapping[str, Any]) -> None:
 
 def line(command: str, content: Mapping[str, Any]) -> str:
     """The answer of a command as it is printed; tests compare it with the command's schema."""
-    return json.dumps(with_schema(content), allow_nan=False)
+    return json.dumps({"schema": SCHEMA, **content}, allow_nan=False)
 
 
-def with_schema(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer after the number of its form."""
-    return {"schema": SCHEMA, **content}
+def json_text(content: Mapping[str, Any], **settings: Any) -> str:
+    """The same for a file that people open too."""
+    return json.dumps({"schema": SCHEMA, **content}, indent=2, allow_nan=False, **settings) + "\n"
+
+
+def or_null(value: Any) -> Any:
+    """The value with null for every number that does not exist."""
+    if isinstance(value, dict):
+        return {name: or_null(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [or_null(one) for one in value]
+    return None if isinstance(value, float) and value != value else value
 
 
 def schema(command: str) -> dict[str, Any]:
@@ -58,15 +65,7 @@ def commands_with_schema() -> list[str]:
 
 WIDE = 200
 USUAL = 80
-STANDARD_STREAMS = ("-", "/dev/stdin", "/dev/stdout", "/dev/stderr")
 GAP = "  "  # between columns
-# How files begin that `select` writes.
-ANSWERS = (
-    b'{\n  "schema": 2,\n  "runs": [',
-    b"rank,step,",
-    b'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
-    b'content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy"',
-)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -77,6 +76,13 @@ def console(*, stderr: bool = False) -> Console:
     elif screen.width < 1:  # COLUMNS=0, which some shells set where they do not know
         screen.width = USUAL
     return screen
+
+
+def say(*lines: Any, stderr: bool = False) -> None:
+    """Print lines, or tables."""
+    screen = console(stderr=stderr)
+    for line in lines:
+        screen.print(line)
 
 
 class _Screen(Console):
@@ -90,87 +96,11 @@ def _safe(text: str) -> str:
     return printable(text, keep="\n")
 
 
-def refuse_to_overwrite(source: Path, out: Path | None, *, make_folder: bool = False) -> None:
-    """Refuse an output file that would replace the input or records, or cannot be written."""
-    if out is None:
-        return
-    if str(out) in STANDARD_STREAMS:
-        raise InputError(
-            f"Expected a file to write, but got {str(out)!r}: results are not written to a "
-            "standard stream; name a file."
-        )
-    if out.exists() and source.exists() and out.samefile(source):
-        raise InputError(
-            f"Expected another file to write than {out}, which is the input.", code="outside"
-        )
-    file_to_write(out)
-    if is_record(out):
-        raise InputError(
-            f"Expected another file to write than {out}, which records a run.", code="outside"
-        )
-    if not make_folder and not out.absolute().parent.is_dir():
-        raise InputError(f"Expected the folder of {out} to exist: make it first.", code="missing")
-    check_writable(out)
-
-
-def refuse_what_is_there(out: Path | None, read: Iterable[Path], *, force: bool = False) -> None:
-    """Refuse to replace a file that checkwise did not write; one of what was read, in any case.
-
-    Args:
-        out: the file to write.
-        read: files and folders that were read, and the checkpoints of their runs.
-        force: whether another file may be replaced.
-    """
-    if out is None or not out.is_file() or _is_an_answer(out):
-        return
-    place = out.resolve()
-    for source in map(Path.resolve, read):
-        if place == source or place.is_relative_to(source) or source.is_relative_to(place):
-            raise InputError(
-                f"Expected a new file to write, but {out} is part of what was read: choose another "
-                "name.",
-                code="outside",
-            )
-    if not force:
-        raise InputError(
-            f"{out} exists already, and is no earlier answer: choose another name or add --force.",
-            code="exists",
-        )
-
-
-def _is_an_answer(file: Path) -> bool:
-    """Whether an earlier ``select`` wrote a file: choice.json, a table of checkpoints, a page."""
-    with file.open("rb") as opened:
-        return opened.read(200).startswith(ANSWERS)
-
-
-def refuse_folder(out: Path) -> None:
-    """Refuse an output path that cannot be a folder, or that lies among a cohort's records."""
-    existing = next((place for place in (out, *out.parents) if place.exists()), out)
-    if existing.exists() and not existing.is_dir():
-        raise InputError(
-            f"Expected a folder to write to, but {existing} is a file: choose another.",
-            code="exists",
-        )
-    if is_own_folder(out):
-        raise InputError(
-            f"Expected a folder of its own to write to, but {out} is a study's or a run's: "
-            "choose another, such as STUDY/results.",
-            code="outside",
-        )
-
-
-def refuse_files(out: Path, names: Iterable[str]) -> None:
-    """Files of results can be written and are no links to records, pipes, devices or folders."""
-    for name in names:
-        file_to_write(out / name)
-        if (out / name).is_symlink() and is_record(out / name):
-            raise InputError(
-                f"Expected another file to write than {out / name}, which is a link to a run's "
-                "records: remove the link or choose another folder.",
-                code="outside",
-            )
-        check_writable(out / name)
+def open_page(page: Path) -> None:
+    """Open a page; where there is no browser, say where it is."""
+    opened = webbrowser.open(page.resolve().as_uri())
+    said = "The page is" if opened else "There is no browser here. Open this page elsewhere:"
+    console(stderr=True).print(f"{said} {page.resolve()}")
 
 
 def width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
@@ -234,18 +164,19 @@ def _longest_word(cell: str) -> int:
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
-def csv_text(table: pandas.DataFrame) -> str:
-    """The table as CSV; text that would begin a formula is set off by an apostrophe."""
-    safe = table.copy()
-    for position, kind in enumerate(table.dtypes):
-        if kind.kind not in "biufc":
-            safe.isetitem(position, [_cell(value) for value in table.iloc[:, position]])
-    safe.columns = [_cell(name) for name in table.columns]
-    return str(safe.to_csv(index=False))
+def csv_text(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Rows as CSV; text that would begin a formula is set off by an apostrophe."""
+    rows = list(rows)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    written = StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(map(_cell, names))
+    writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    return written.getvalue()
 
 
 def _cell(value: Any) -> Any:
-    """The value itself, unless it is text that a spreadsheet would run.
+    """The value itself, unless it is text that a spreadsheet would run; nothing for no number.
 
     Example:
         >>> _cell("=cmd()"), _cell("-0.5"), _cell("ac-nc"), _cell(3)
@@ -253,4 +184,4 @@ def _cell(value: Any) -> Any:
     """
     if isinstance(value, str) and value.startswith(FORMULA) and not is_number(value):
         return f"'{value}"
-    return value
+    return "" if value is None or value != value else value

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 
 from checkwise.cli import printing
 
@@ -32,82 +31,19 @@ def remaining_text(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-class Pace:
-    """Work done per second since the first look, and the time the rest will take."""
-
-    def __init__(self, clock: Clock = time.monotonic) -> None:
-        self._clock = clock
-        self._began = clock()
-        self._first: int | None = None
-
-    def rate(self, done: int) -> float:
-        """Per second; 0 while nothing was done."""
-        if self._first is None:
-            self._first = done
-        elapsed = self._clock() - self._began
-        return (done - self._first) / elapsed if elapsed > 0 else 0.0
-
-    def of_count(self, what: str, done: int, total: int) -> str:
-        """What, how many of how many, and how long the rest takes."""
-        rate = self.rate(done)
-        left = f", {remaining_text((total - done) / rate)} left" if rate > 0 else ""
-        return f"{what}: {done}/{total}{left}"
-
-    def of_runs(self, runs: Sequence[RunStatus]) -> str:
-        """Runs done, failures, rate and remaining time."""
-        records = sum(run.records for run in runs)
-        left = sum(run.planned - run.records for run in runs if run.state != "failed")
-        done = sum(run.state == "finished" for run in runs)
-        failed = sum(run.state == "failed" for run in runs)
-        text = f"{done}/{len(runs)} runs" + (f", {failed} failed" if failed else "")
-        rate = self.rate(records)
-        if rate > 0:
-            per_minute = 60 * rate / runs[0].planned
-            text += f", {per_minute:.1f} runs/min, {remaining_text(left / rate)} left"
-        return text
-
-
-class Screen:
-    """Draws a bar, or prints a line once a minute where there is no terminal."""
-
-    def __init__(self, console: Console | None = None, clock: Clock = time.monotonic) -> None:
-        self._console = printing.console(stderr=True) if console is None else console
-        self._clock = clock
-        self._said = clock()
-        self._bar = Progress(
-            BarColumn(), TextColumn("{task.description}"), console=self._console, transient=True
-        )
-        self._task = self._bar.add_task("starting", total=None)
-
-    def update(self, text: Callable[[], str], done: int, total: int) -> None:
-        """``text`` is called only where it is shown."""
-        if self._console.is_terminal:
-            self._bar.update(self._task, description=text(), completed=done, total=total)
-        elif self._clock() - self._said >= MINUTE:
-            self._said = self._clock()
-            self._console.print(text())
-
-    def __enter__(self) -> Screen:
-        if self._console.is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._console.is_terminal:
-            self._bar.stop()
-
-
 @contextmanager
 def counting(
     what: str, *, console: Console | None = None, clock: Clock = time.monotonic
 ) -> Iterator[Callable[[int, int], None]]:
     """Something to call with (done, total)."""
-    pace = Pace(clock)
-    with Screen(console, clock) as screen:
+    with _showing(console, clock) as show:
 
         def count(done: int, total: int) -> None:
-            pace.rate(done)  # the first look counts, shown or not
-            screen.update(lambda: pace.of_count(what, done, total), done, total)
+            def text(rate: float) -> str:
+                left = f", {remaining_text((total - done) / rate)} left" if rate > 0 else ""
+                return f"{what}: {done}/{total}{left}"
+
+            show(text, done, total)
 
         yield count
 
@@ -117,12 +53,57 @@ def watching_runs(
     *, console: Console | None = None, clock: Clock = time.monotonic
 ) -> Iterator[Callable[[Sequence[RunStatus]], None]]:
     """Something to call with the state of all runs of a sweep."""
-    pace = Pace(clock)
-    with Screen(console, clock) as screen:
+    with _showing(console, clock) as show:
 
         def watch(runs: Sequence[RunStatus]) -> None:
             records, planned = sum(r.records for r in runs), sum(r.planned for r in runs)
-            pace.rate(records)  # the first look counts, shown or not
-            screen.update(lambda: pace.of_runs(runs), records, planned)
+            show(lambda rate: _of_runs(runs, rate), records, planned)
 
         yield watch
+
+
+def _of_runs(runs: Sequence[RunStatus], rate: float) -> str:
+    """Runs done, failures, and at a rate of records per second the remaining time."""
+    done = sum(run.state == "finished" for run in runs)
+    failed = sum(run.state == "failed" for run in runs)
+    text = f"{done}/{len(runs)} runs" + (f", {failed} failed" if failed else "")
+    if rate > 0:
+        left = sum(run.planned - run.records for run in runs if run.state != "failed")
+        per_minute = 60 * rate / runs[0].planned
+        text += f", {per_minute:.1f} runs/min, {remaining_text(left / rate)} left"
+    return text
+
+
+Show = Callable[[Callable[[float], str], int, int], None]
+
+
+@contextmanager
+def _showing(console: Console | None, clock: Clock) -> Iterator[Show]:
+    """Something to call with a text, what is done and the total.
+
+    The text is made only where it is shown, of what was done per second since the first call.
+    """
+    screen = console or printing.console(stderr=True)
+    began = said = clock()
+    first: int | None = None
+    bar: Any = None
+    if screen.is_terminal:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        columns = BarColumn(), TextColumn("{task.description}")
+        bar = Progress(*columns, console=screen, transient=True)
+        task = bar.add_task("starting", total=None)
+
+    def show(text: Callable[[float], str], done: int, total: int) -> None:
+        nonlocal said, first
+        now = clock()
+        first = done if first is None else first
+        rate = (done - first) / (now - began) if now > began else 0.0
+        if bar is not None:
+            bar.update(task, description=text(rate), completed=done, total=total)
+        elif now - said >= MINUTE:
+            said = now
+            screen.print(text(rate))
+
+    with bar or nullcontext():
+        yield show

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command, option
@@ -96,10 +95,21 @@ def prune_command(
         plan = _prune(taken, policy, checkpoints, apply=apply)
     else:
         plan = _prune_live(taken, journal, policy, checkpoints, apply=apply)
-    if as_json:
-        print_json("prune", record(taken.selection, plan, applied=apply))
-    else:
+    if not as_json:
         _show(taken.selection, plan, taken.path, applied=apply)
+        return
+    found = [
+        {
+            "step": saved.step,
+            "path": str(saved.path),
+            "bytes": saved.bytes,
+            "stays": bool(saved.why),
+            "why": saved.why or "cannot be chosen any more",
+        }
+        for saved in plan.checkpoints
+    ]
+    facts = {"rule": taken.selection.rule, "step": taken.selection.step, "applied": apply}
+    print_json("prune", {**facts, "freed_bytes": plan.bytes, "checkpoints": found})
 
 
 def _taken(path: Path, plugin: Sequence[str], named: str | None, *, again: bool) -> Taken:
@@ -124,7 +134,13 @@ def _prune(taken: Taken, policy: Policy, named: str | None, *, apply: bool) -> P
     saved = _saved(taken.run, taken.path)
     matched = _matched(taken, named)
     _check_weights(path for path in saved.values() if path.absolute() not in matched)
-    _check_chosen(taken.selection, saved)
+    chosen = taken.selection.step
+    if chosen not in saved:
+        raise InputError(
+            f"Expected the checkpoint of step {chosen}, which is chosen, but it is not on disk: "
+            "nothing is deleted before it is.",
+            code="missing",
+        )
     home = _home(taken, matched)
     plan = plan_pruning(saved, Chosen.of(taken.selection), policy, home=home)
     if apply:
@@ -135,14 +151,20 @@ def _prune(taken: Taken, policy: Policy, named: str | None, *, apply: bool) -> P
 def _prune_live(
     taken: Taken, journal: Path, policy: Policy, named: str | None, *, apply: bool
 ) -> Pruning:
-    """By the journal's own settings."""
+    """By the journal's own settings; the journal names each checkpoint, an option their folder."""
     if taken.choice != Choice():
         raise InputError(
             f"Expected no rule or parameters, but {taken.file} was made with some, and {journal} "
             "names those that the run was trained with: choose again without.",
             code="unsupported",
         )
-    folder = _checkpoints_folder(named)
+    folder = None if named is None else Path(named).expanduser()
+    if folder is not None and not folder.is_dir():
+        raise InputError(
+            f"Expected --checkpoints FOLDER, because the journal names each checkpoint, but "
+            f"{folder} is none: give their folder, or leave it out.",
+            code="missing",
+        )
     if folder is None and not _is_here(taken):
         raise _elsewhere(taken)
     with closing(
@@ -181,12 +203,12 @@ def _saved(trajectory: Trajectory, run: Path) -> dict[int, Path]:
             f"{by_pattern if trajectory.columns else by_column}.",
             code="missing",
         )
-    for path in saved.values():
-        if has_file(path.parent.parent, RUN_FILE):
+    ours = {path.parent.parent for path in saved.values()}
+    for folder in ours:
+        if has_file(folder, RUN_FILE):
             raise InputError(
-                f"Expected a run of another trainer, but {path.parent.parent} is one of checkwise, "
-                "whose record lists every file that it keeps: to keep only these, train with "
-                'keep = "feasible" in the study.',
+                f"Expected a run of another trainer, but {folder} is one of checkwise, whose "
+                'record lists its files: train with keep = "feasible" in the study.',
                 code="unsupported",
             )
     return saved
@@ -205,29 +227,6 @@ def _check_weights(found: Iterable[Path]) -> None:
                 "'weights.{epoch+1}.keras'; in a table, give them names such as model_1.pt.",
                 code="outside",
             )
-
-
-def _check_chosen(chosen: Selection, saved: Mapping[int, Path]) -> None:
-    if chosen.step not in saved:
-        raise InputError(
-            f"Expected the checkpoint of step {chosen.step}, which is chosen, but it is not on "
-            "disk: nothing is deleted before it is.",
-            code="missing",
-        )
-
-
-def _checkpoints_folder(named: str | None) -> Path | None:
-    """The folder that --checkpoints names beside a journal, which names files itself."""
-    if named is None:
-        return None
-    folder = Path(named).expanduser()
-    if not folder.is_dir():
-        raise InputError(
-            f"Expected the folder of the checkpoints, because the journal names each of them, but "
-            f"{folder} is none: give --checkpoints FOLDER, or leave it out.",
-            code="missing",
-        )
-    return folder
 
 
 def _matched(taken: Taken, named: str | None) -> set[Path]:
@@ -286,68 +285,41 @@ def _elsewhere(taken: Taken) -> InputError:
     )
 
 
-def record(chosen: Selection, plan: Pruning, *, applied: bool) -> dict[str, Any]:
-    """The stable JSON."""
-    return {
-        "rule": chosen.rule,
-        "step": chosen.step,
-        "applied": applied,
-        "freed_bytes": plan.bytes,
-        "checkpoints": [
-            {
-                "step": saved.step,
-                "path": str(saved.path),
-                "bytes": saved.bytes,
-                "stays": bool(saved.why),
-                "why": saved.why or "cannot be chosen any more",
-            }
-            for saved in plan.checkpoints
-        ],
-    }
-
-
 def _show(chosen: Selection, plan: Pruning, run: Path, *, applied: bool) -> None:
-    out = printing.console()
-    accuracy = _accuracies(chosen)
-    rows = [
-        (
+    accuracies = chosen.columns.get("accuracy", ())
+    accuracy = dict(zip(chosen.trajectory.steps.tolist(), accuracies, strict=False))
+    folder = _folder(run).absolute()
+    columns: dict[str, list[str]] = {"step": [], "accuracy": [], "size": [], "": []}
+    columns["checkpoint"] = []
+    for saved in plan.checkpoints:
+        known, place = saved.step in accuracy, saved.path.absolute()
+        below = place.is_relative_to(folder)
+        cells = (
             str(saved.step),
-            *((accuracy.get(saved.step, "-"),) * bool(accuracy)),
+            f"{100 * accuracy[saved.step]:.2f}" if known else "-",
             bytes_shown(saved.bytes),
             f"stays: {saved.why}" if saved.why else "deleted" if applied else "can go",
-            _below(saved.path, run),
+            str(place.relative_to(folder) if below else saved.path),
         )
-        for saved in plan.checkpoints
-    ]
-    header = ("step", *(("accuracy",) * bool(accuracy)), "size", "", "checkpoint")
-    out.print(printing.table(header, rows, left=("", "checkpoint"), whole=("checkpoint",)))
-    out.print()
+        for column, cell in zip(columns.values(), cells, strict=True):
+            column.append(cell)
+    if not accuracy:
+        del columns["accuracy"]
+    rows = list(zip(*columns.values(), strict=True))
     gone, there = len(plan.goes), len(plan.checkpoints)
-    said = guarded_answer(chosen, offer=False)
-    out.print(said or f"{chosen.rule} chooses step {chosen.step}.")
     if not gone:
         stay = "The only checkpoint stays" if there == 1 else f"All {there} checkpoints stay"
-        out.print(f"{stay}: nothing to delete.")
+        last = f"{stay}: nothing to delete."
     elif applied:
-        out.print(
-            f"Deleted {gone} of {counted(there, 'checkpoint')}: {bytes_shown(plan.bytes)} freed."
-        )
+        last = f"Deleted {gone} of {counted(there, 'checkpoint')}: {bytes_shown(plan.bytes)} freed."
     else:
-        out.print(
+        last = (
             f"{gone} of {counted(there, 'checkpoint')} can go, which frees "
             f"{bytes_shown(plan.bytes)}. Nothing was deleted: add --apply."
         )
-
-
-def _accuracies(chosen: Selection) -> dict[int, str]:
-    if "accuracy" not in chosen.columns:
-        return {}
-    steps = chosen.trajectory.steps.tolist()
-    values = chosen.columns["accuracy"].tolist()
-    return {step: f"{100 * value:.2f}" for step, value in zip(steps, values, strict=True)}
-
-
-def _below(path: Path, run: Path) -> str:
-    folder = _folder(run).absolute()
-    place = path.absolute()
-    return str(place.relative_to(folder)) if place.is_relative_to(folder) else str(path)
+    printing.say(
+        printing.table(list(columns), rows, left=("", "checkpoint"), whole=("checkpoint",)),
+        "",
+        guarded_answer(chosen, offer=False) or f"{chosen.rule} chooses step {chosen.step}.",
+        last,
+    )

@@ -1,8 +1,7 @@
-"""``checkwise study register --show``: what was fixed beforehand, with the verdicts."""
+"""``checkwise study register``: what is fixed before held-out results are opened, and verdicts."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import isnan
@@ -15,14 +14,13 @@ from checkwise.cli.compare import (
     check_metrics,
     check_named,
     metrics_option,
-    names,
     reference_option,
     scope_option,
 )
 from checkwise.cli.importing import cohort_at, import_to_option
-from checkwise.cli.options import json_option, out_option
-from checkwise.cli.printing import print_json, with_schema
-from checkwise.cli.rule_options import RuleSettings
+from checkwise.cli.options import RuleSettings, json_option, load_plugins, names, out_option
+from checkwise.cli.places import check_file
+from checkwise.cli.printing import json_text, print_json
 from checkwise.errors import InputError, require
 from checkwise.metrics import METRICS
 from checkwise.selection import DEFAULT_RULE, REFERENCE, check_objectives, domain_weights, rules
@@ -35,7 +33,6 @@ from checkwise.study import (
     ContrastResult,
     ContrastSet,
     Method,
-    Registered,
     RegisteredSet,
     as_record,
     choice_of,
@@ -48,7 +45,7 @@ from checkwise.study import (
     sentences,
     with_shared,
 )
-from checkwise.study.folder import LOG, Line, register, running_code
+from checkwise.study.folder import LOG, register, running_code
 from checkwise.study.tables import TABLES
 from checkwise.words import counted, listed, number
 
@@ -72,169 +69,6 @@ NOTE = (
     "interval. Detectable: the change that would be found with 80% probability at the strictest "
     "level of Holm's method. Estimates only are not tested."
 )
-
-
-def show_registered(
-    path: Path, digest: str | None, *, unfinished: bool, out: Path | None, as_json: bool
-) -> None:
-    """Show the contrasts of a log: found, contradicted or not found. Opens held-out results."""
-    printing.refuse_to_overwrite(path, out)
-    if out is not None and out.suffix != ".json":
-        raise InputError(f"Expected -o to end in .json, but got {str(out)!r}.")
-    require("scipy")  # before held-out results are opened
-    cohort = Cohort.open(path)
-    sets = _asked(path, digest)
-    if cohort.unfinished and not unfinished:
-        raise InputError(
-            f"Expected all planned runs of {path} to be finished, but "
-            f"{len(cohort.unfinished)} are not: finish them with `checkwise study run`, or add "
-            "--unfinished to open what there is. Nothing was opened.",
-            code="missing",
-        )
-    results = [contrast_results(cohort, one.fixed) for one in sets]
-    sets = _asked(path, digest)  # now with the date of the opening
-    content = {
-        "cohort": cohort.name,
-        "role": cohort.role,
-        "runs": len(cohort.usable),
-        "unfinished": len(cohort.unfinished),
-        "wrecked": len(cohort.wrecked),
-        "code": running_code(),
-        "sets": [_record(one, found) for one, found in zip(sets, results, strict=True)],
-    }
-    if out is not None:
-        write_text(out, json.dumps(with_schema(content), indent=2, allow_nan=False) + "\n")
-    if as_json:
-        print_json("register", content)
-        return
-    for one, found in zip(sets, results, strict=True):
-        _present(cohort, one, found)
-    if out is not None:
-        printing.console().print(f"Written to {out}.")
-
-
-def _asked(path: Path, digest: str | None) -> list[RegisteredSet]:
-    """The set with a digest; without one, all that do not repeat an earlier one."""
-    sets = registered_sets(path)
-    if digest is not None:
-        return [one for one in sets if one.digest == digest]
-    if not sets:
-        raise InputError(
-            f"Expected contrasts in the log of {path}, but there are none: register them with "
-            f"`checkwise study register {path} --contrasts FILE.toml` before you open held-out "
-            "results.",
-            code="missing",
-        )
-    return [one for one in sets if not one.standing.earlier]
-
-
-def _record(one: RegisteredSet, found: Sequence[ContrastResult]) -> dict[str, Any]:
-    return {
-        "title": one.fixed.title,
-        "note": one.fixed.note,
-        "digest": one.digest,
-        "registered": asdict(one.standing),
-        "registered_runs": one.runs,
-        "planned": one.planned,
-        "places": one.places,
-        "code": one.code,
-        "same_code": one.same_code,
-        "same_plan": one.same_plan,
-        "contrasts": [as_record(result) for result in found],
-    }
-
-
-def _present(cohort: Cohort, one: RegisteredSet, found: Sequence[ContrastResult]) -> None:
-    out = printing.console()
-    out.print(f"{one.fixed.title or cohort.name}: {one.standing}")
-    lines = [_line(result) for result in found]
-    out.print(printing.table(COLUMNS, lines, left=("", "contrast", "metric", "verdict")))
-    out.print()
-    for sentence in _remarks(cohort, one, found):
-        out.print(sentence)
-    out.print(NOTE)
-
-
-def _line(result: ContrastResult) -> tuple[str, ...]:
-    one, metric = result.planned, result.planned.metric
-    worst = result.worst
-    return (
-        one.name,
-        f"{one.row.label} − {one.against.label}",
-        f"{sentences.title(metric)} {sentences.unit(metric, 1)}".strip(),
-        sentences.shown(result.mean, metric, signed=True),
-        _ends(result.low, result.high, metric),
-        number(result.holm, 4),
-        result.verdict or "–",
-        sentences.shown(result.detectable, metric),
-        _ends(result.new_low, result.new_high, metric),
-        "" if worst is None else f"{worst[0]} {sentences.shown(worst[1], metric, signed=True)}",
-        str(result.places or "–"),
-        str(result.runs),
-    )
-
-
-def _ends(low: float, high: float, metric: str) -> str:
-    return "–" if isnan(low) else sentences.ends(low, high, metric)
-
-
-def _remarks(cohort: Cohort, one: RegisteredSet, found: Sequence[ContrastResult]) -> Iterator[str]:
-    """What a reader has to know beside the table."""
-    left = f"{len(cohort.unfinished)} unfinished and {len(cohort.wrecked)} diverged runs left out"
-    yield f"{cohort.role} data, {counted(len(cohort.usable), 'run')}; {left}."
-    for result in found:
-        yield from _about(result)
-    reasons: dict[str, list[str]] = {}
-    for result in found:
-        if result.reason:
-            reasons.setdefault(result.reason, []).append(result.planned.name)
-    for reason, named in reasons.items():
-        each = "each " if reason == NOT_PACKED and len(named) > 1 else ""
-        yield f"{'; '.join(named)}: {each}{reason}."
-    if one.fixed.note:
-        yield one.fixed.note
-    yield code_line(one.code)
-    if not one.same_code:
-        yield f"The code that computed this table is another one: {code_line(running_code())}"
-    if not one.same_plan:
-        yield (
-            f"{COHORT_FILE} has changed since: the runs, their settings or their role are not "
-            "those that were registered."
-        )
-    yield f"Digest: {one.digest}"
-
-
-def _about(result: ContrastResult) -> Iterator[str]:
-    one = result.planned
-    if result.condition is not None:
-        c = result.condition
-        holds = "holds" if c.holds else "does not hold"
-        yield (
-            f"{one.name}, side condition: {sentences.title(c.metric)} not worse by "
-            f"{sentences.shown(c.margin, c.metric)}: "
-            f"{sentences.shown(c.mean, c.metric, signed=True)} "
-            f"{_ends(c.low, c.high, c.metric)} over places; it {holds}."
-        )
-    if one.where is not None:
-        yield (
-            f"{one.name}: only runs in which the temperature of {one.where.rule} is below "
-            f"{one.where.temperature_below:g}."
-        )
-    if one.at == "worst place" and result.runs:
-        values = [f"{at} {sentences.shown(v, one.metric)}" for at, v in result.by_place.items()]
-        yield f"{one.name}, the worst places: {'; '.join(values)}."
-    if result.missing and result.runs:
-        yield f"{one.name}: {counted(result.missing, 'run')} without a result for both rows."
-
-
-def code_line(code: Mapping[str, Any]) -> str:
-    """Which code a registration was made with."""
-    commit = code.get("commit")
-    where = f", commit {commit}" if commit else ", not a checkout"
-    changed = " with changes that are not committed" if code.get("changed") else ""
-    return f"Code: checkwise {code.get('version')}{where}{changed}, SHA-256 {code.get('sha256')}."
-
-
 LATE: Final = (
     "Held-out results of this study had been opened before: a registration now does not make them "
     "independent evidence."
@@ -311,123 +145,108 @@ def register_command(
     of contrasts registers several tests at once, with the direction that is hoped for.
     """
     chosen = rule or metrics or scope != SCOPE or settings.params or settings.weights != "equal"
-    settings.load_plugins()
+    load_plugins(settings.plugin)
     if not show and (unfinished or out is not None):
         raise InputError("Expected --show with --unfinished and -o: add it, or leave them out.")
-    if show or digest is not None:
-        if chosen or contrasts or reference != REFERENCE:
-            raise InputError(
-                "Expected --show or --digest alone, which register nothing, but got options of a "
-                "choice as well: leave them out.",
-                code="unsupported",
-            )
+    looks = show or digest is not None
+    if (looks and (chosen or contrasts or reference != REFERENCE)) or (contrasts and chosen):
+        alone = "--show or --digest" if looks else "--contrasts"
+        raise InputError(
+            f"Expected {alone} alone, but got options of a choice as well: leave them out.",
+            code="unsupported",
+        )
+    if looks:
         return _look(path, digest, show, unfinished, out, as_json)
     study = Cohort.open(cohort_at(path, import_to))
     if contrasts is not None:
-        if chosen:
-            raise InputError(
-                "Expected --contrasts alone, because its file names rules, metrics and parameters, "
-                "but got other options of a choice as well: leave them out.",
-                code="unsupported",
-            )
         _register_contrasts(study, read_contrasts(contrasts), as_json)
-        return 0
+    else:
+        shown = list(study.main_metrics) if metrics is None else names(metrics)
+        rule = study.usual_rule if rule is None else rule
+        _register_rule(study, rule, reference, scope, shown, names(tables), settings, as_json)
+    return 0
+
+
+def _register_rule(
+    study: Cohort,
+    rule: str,
+    reference: str,
+    scope: str,
+    metrics: Sequence[str],
+    tables: Sequence[str],
+    settings: RuleSettings,
+    as_json: bool,
+) -> None:
     params, weighting = settings.params, settings.weighting
-    named = study.usual_rule if rule is None else rule
-    if reference == named:
+    if reference == rule:
         raise InputError(
             f"Expected a rule and another one to compare it with, but got {reference} as both: "
             "change --rule or --reference."
         )
-    row, against = with_shared((named, reference), params)
-    shown = list(study.main_metrics) if metrics is None else names(metrics)
-    _check(row, shown, names(tables))
+    row, against = with_shared((rule, reference), params)
+    _check(row, metrics, tables)
     for run in study.usable.values():
         domain_weights(run, weighting["weights"])  # refuses weights that a run cannot have
-    study.check_measured(row, shown)
+    study.check_measured(row, metrics)
     choice = {
         **choice_of(row, reference=against, scope=scope, **weighting),
-        "metrics": shown,
-        "tables": names(tables),
+        "metrics": list(metrics),
+        "tables": list(tables),
     }
     line = register(study.path, choice)
-    registration = registered_last(study.path, choice)
+    found = registered_last(study.path, choice)
     if as_json:
-        dates = {"opened": registration.opened or None, "earlier": registration.earlier or None}
-        facts = {"digest": line.digest, "state": registration.state, **dates}
+        dates = {"opened": found.opened or None, "earlier": found.earlier or None}
         entry = {name: value for name, value in line.content.items() if name != "schema"}
-        print_json("register", {**entry, **facts})
-        return 0
-    _say(study.path, row.name, line, registration)
-    if study.imported:
-        printing.console().print(OUTSIDE_THE_SEAL)
-    return 0
-
-
-def _look(
-    path: Path, digest: str | None, show: bool, unfinished: bool, out: Path | None, as_json: bool
-) -> int:
-    """What was registered; 1 where what a digest names is not in the log, or came late."""
-    if digest is None:
-        show_registered(path, None, unfinished=unfinished, out=out, as_json=as_json)
-        return 0
-    digest = digest.strip().lower()
-    what, standing = registered_as(path, digest)
-    if show and standing.at and digest in {one.digest for one in registered_sets(path)}:
-        show_registered(path, digest, unfinished=unfinished, out=out, as_json=as_json)
-    elif as_json:
-        print_json("register", {"digest": digest, "rule": what, **asdict(standing)})
-    elif standing.state == "none":
-        printing.console().print(
-            f"{digest}: no registration in the log has this digest: the log was written anew, or "
-            "the digest is that of another study. Look for a copy of the log."
-        )
-    else:
-        printing.console().print(f"{digest}: {f'{what} {standing}'.strip()}")
-    return 0 if standing.state == "before" else 1
+        print_json("register", {**entry, "digest": line.digest, "state": found.state, **dates})
+        return
+    first = "The first registration of a choice is the one that `compare` goes by."
+    printing.say(
+        f"{row.name}: {found}",
+        f"{len(line.content['journals'])} source journals are part of the record in "
+        f"{study.path}/{LOG}.",
+        *_of_digest(study.path, line.digest),
+        *[first] * bool(found.earlier),
+        *[LATE] * (found.state == "late"),
+        *[OUTSIDE_THE_SEAL] * study.imported,
+    )
 
 
 def _register_contrasts(study: Cohort, fixed: ContrastSet, as_json: bool) -> None:
     found = register_set(study, fixed)
+    state = found.standing.state
     if as_json:
-        facts = {
-            "digest": found.digest,
-            "state": found.standing.state,
-            "runs": found.runs,
-            "planned": found.planned,
-            "places": found.places,
-            "code": found.code,
-        }
-        print_json("register", {**fixed.as_dict(), **facts})
+        facts = {name: getattr(found, name) for name in ("runs", "planned", "places", "code")}
+        print_json("register", {**fixed.as_dict(), "digest": found.digest, "state": state, **facts})
         return
-    out = printing.console()
     tested = [f"{name} ({len(family)})" for name, family in fixed.families.items()]
     estimates = sum(not one.family for one in fixed.contrasts)
-    out.print(
+    made = ",".join(found.to_make)
+    to_make = f"Still to be made: checkwise study derive {study.path} --method {made}"
+    printing.say(
         f"{counted(len(fixed.contrasts), 'contrast')} on {counted(len(found.places), 'place')}: "
         f"tested in {listed(tested) if tested else 'no family'}, "
-        f"{counted(estimates, 'estimate')} only; "
-        f"{found.standing}"
-    )
-    out.print(
+        f"{counted(estimates, 'estimate')} only; {found.standing}",
         f"{found.runs} of {counted(found.planned, 'planned run')} are finished; their source "
-        f"journals are part of the record in {study.path}/{LOG}."
+        f"journals are part of the record in {study.path}/{LOG}.",
+        code_line(found.code),
+        *_of_digest(study.path, found.digest),
+        *[to_make] * bool(made),
+        f"Once every run is finished: checkwise study register {study.path} --show",
+        *[LATE] * (state == "late"),
     )
-    out.print(code_line(found.code))
-    _say_digest(study.path, found.digest)
-    if found.to_make:
-        made = ",".join(found.to_make)
-        out.print(f"Still to be made: checkwise study derive {study.path} --method {made}")
-    out.print(f"Once every run is finished: checkwise study register {study.path} --show")
-    if found.standing.state == "late":
-        out.print(LATE)
 
 
-def _check(
-    row: Method,
-    metrics: Sequence[str],
-    tables: Sequence[str],
-) -> None:
+def _of_digest(path: Path, digest: str) -> tuple[str, ...]:
+    return (
+        f"Digest: {digest}",
+        "The log alone proves no date: keep the digest in a commit message, a signed tag or a "
+        "timestamp elsewhere.",
+        f"To check it later: checkwise study register {path} --digest {digest}",
+    )
+
+
+def _check(row: Method, metrics: Sequence[str], tables: Sequence[str]) -> None:
     """What cannot be chosen or shown must not enter a log that nobody can correct."""
     rule = row.rule
     for name, value in ({} if rule is None else row.choice().completed).items():
@@ -450,23 +269,175 @@ def _check(
             )
 
 
-def _say(path: Path, rule: str, line: Line, registration: Registered) -> None:
-    out = printing.console()
-    out.print(f"{rule}: {registration}")
-    journals = len(line.content["journals"])
-    out.print(f"{journals} source journals are part of the record in {path}/{LOG}.")
-    _say_digest(path, line.digest)
-    if registration.earlier:
-        out.print("The first registration of a choice is the one that `compare` goes by.")
-    if registration.state == "late":
-        out.print(LATE)
+def _look(
+    path: Path, digest: str | None, show: bool, unfinished: bool, out: Path | None, as_json: bool
+) -> int:
+    """What was registered; 1 where what a digest names is not in the log, or came late."""
+    if digest is None:
+        _show(path, None, unfinished=unfinished, out=out, as_json=as_json)
+        return 0
+    digest = digest.strip().lower()
+    what, standing = registered_as(path, digest)
+    if show and standing.at and digest in {one.digest for one in registered_sets(path)}:
+        _show(path, digest, unfinished=unfinished, out=out, as_json=as_json)
+    elif as_json:
+        print_json("register", {"digest": digest, "rule": what, **asdict(standing)})
+    elif standing.state == "none":
+        printing.say(
+            f"{digest}: no registration in the log has this digest: the log was written anew, or "
+            "the digest is that of another study. Look for a copy of the log."
+        )
+    else:
+        printing.say(f"{digest}: {f'{what} {standing}'.strip()}")
+    return 0 if standing.state == "before" else 1
 
 
-def _say_digest(path: Path, digest: str) -> None:
-    out = printing.console()
-    out.print(f"Digest: {digest}")
-    out.print(
-        "The log alone proves no date: keep the digest in a commit message, a signed tag or a "
-        "timestamp elsewhere."
+def _show(
+    path: Path, digest: str | None, *, unfinished: bool, out: Path | None, as_json: bool
+) -> None:
+    """Show the contrasts of a log: found, contradicted or not found. Opens held-out results."""
+    check_file(out, path, kinds=(".json",))
+    require("scipy")  # before held-out results are opened
+    cohort = Cohort.open(path)
+    sets = _asked(path, digest)
+    if cohort.unfinished and not unfinished:
+        raise InputError(
+            f"Expected all planned runs of {path} to be finished, but "
+            f"{len(cohort.unfinished)} are not: finish them with `checkwise study run`, or add "
+            "--unfinished to open what there is. Nothing was opened.",
+            code="missing",
+        )
+    results = [contrast_results(cohort, one.fixed) for one in sets]
+    sets = _asked(path, digest)  # now with the date of the opening
+    content = {
+        "cohort": cohort.name,
+        "role": cohort.role,
+        "runs": len(cohort.usable),
+        "unfinished": len(cohort.unfinished),
+        "wrecked": len(cohort.wrecked),
+        "code": running_code(),
+        "sets": [_record(one, found) for one, found in zip(sets, results, strict=True)],
+    }
+    if out is not None:
+        write_text(out, json_text(content))
+    if as_json:
+        print_json("register", content)
+        return
+    for one, found in zip(sets, results, strict=True):
+        lines = [_line(result) for result in found]
+        printing.say(
+            f"{one.fixed.title or cohort.name}: {one.standing}",
+            printing.table(COLUMNS, lines, left=("", "contrast", "metric", "verdict")),
+            "",
+            *_remarks(cohort, one, found),
+            NOTE,
+        )
+    if out is not None:
+        printing.say(f"Written to {out}.")
+
+
+def _asked(path: Path, digest: str | None) -> list[RegisteredSet]:
+    """The set with a digest; without one, all that do not repeat an earlier one."""
+    sets = registered_sets(path)
+    if digest is not None:
+        return [one for one in sets if one.digest == digest]
+    if not sets:
+        raise InputError(
+            f"Expected contrasts in the log of {path}, but there are none: register them with "
+            f"`checkwise study register {path} --contrasts FILE.toml` before you open held-out "
+            "results.",
+            code="missing",
+        )
+    return [one for one in sets if not one.standing.earlier]
+
+
+def _record(one: RegisteredSet, found: Sequence[ContrastResult]) -> dict[str, Any]:
+    same = ("digest", "planned", "places", "code", "same_code", "same_plan")
+    return {
+        "title": one.fixed.title,
+        "note": one.fixed.note,
+        "registered": asdict(one.standing),
+        "registered_runs": one.runs,
+        **{name: getattr(one, name) for name in same},
+        "contrasts": [as_record(result) for result in found],
+    }
+
+
+def _line(result: ContrastResult) -> tuple[str, ...]:
+    one, metric = result.planned, result.planned.metric
+    worst = result.worst
+    return (
+        one.name,
+        f"{one.row.label} − {one.against.label}",
+        f"{sentences.title(metric)} {sentences.unit(metric, 1)}".strip(),
+        sentences.shown(result.mean, metric, signed=True),
+        _ends(result.low, result.high, metric),
+        number(result.holm, 4),
+        result.verdict or "–",
+        sentences.shown(result.detectable, metric),
+        _ends(result.new_low, result.new_high, metric),
+        "" if worst is None else f"{worst[0]} {sentences.shown(worst[1], metric, signed=True)}",
+        str(result.places or "–"),
+        str(result.runs),
     )
-    out.print(f"To check it later: checkwise study register {path} --digest {digest}")
+
+
+def _ends(low: float, high: float, metric: str) -> str:
+    return "–" if isnan(low) else sentences.ends(low, high, metric)
+
+
+def _remarks(cohort: Cohort, one: RegisteredSet, found: Sequence[ContrastResult]) -> Iterator[str]:
+    """What a reader has to know beside the table."""
+    left = f"{len(cohort.unfinished)} unfinished and {len(cohort.wrecked)} diverged runs left out"
+    yield f"{cohort.role} data, {counted(len(cohort.usable), 'run')}; {left}."
+    for result in found:
+        yield from _about(result)
+    reasons: dict[str, list[str]] = {}
+    for result in found:
+        reasons.setdefault(result.reason, []).append(result.planned.name)
+    reasons.pop("", None)
+    for reason, named in reasons.items():
+        each = "each " if reason == NOT_PACKED and len(named) > 1 else ""
+        yield f"{'; '.join(named)}: {each}{reason}."
+    if one.fixed.note:
+        yield one.fixed.note
+    yield code_line(one.code)
+    if not one.same_code:
+        yield f"The code that computed this table is another one: {code_line(running_code())}"
+    if not one.same_plan:
+        yield (
+            f"{COHORT_FILE} has changed since: the runs, their settings or their role are not "
+            "those that were registered."
+        )
+    yield f"Digest: {one.digest}"
+
+
+def _about(result: ContrastResult) -> Iterator[str]:
+    one = result.planned
+    if result.condition is not None:
+        c = result.condition
+        holds = "holds" if c.holds else "does not hold"
+        yield (
+            f"{one.name}, side condition: {sentences.title(c.metric)} not worse by "
+            f"{sentences.shown(c.margin, c.metric)}: "
+            f"{sentences.shown(c.mean, c.metric, signed=True)} "
+            f"{_ends(c.low, c.high, c.metric)} over places; it {holds}."
+        )
+    if one.where is not None:
+        yield (
+            f"{one.name}: only runs in which the temperature of {one.where.rule} is below "
+            f"{one.where.temperature_below:g}."
+        )
+    if one.at == "worst place" and result.runs:
+        values = [f"{at} {sentences.shown(v, one.metric)}" for at, v in result.by_place.items()]
+        yield f"{one.name}, the worst places: {'; '.join(values)}."
+    if result.missing and result.runs:
+        yield f"{one.name}: {counted(result.missing, 'run')} without a result for both rows."
+
+
+def code_line(code: Mapping[str, Any]) -> str:
+    """Which code a registration was made with."""
+    commit = code.get("commit")
+    where = f", commit {commit}" if commit else ", not a checkout"
+    changed = " with changes that are not committed" if code.get("changed") else ""
+    return f"Code: checkwise {code.get('version')}{where}{changed}, SHA-256 {code.get('sha256')}."

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import inf
+from math import inf, nan
 from pathlib import Path
 
-from checkwise.cli import browser, printing
+from checkwise.cli import printing
 from checkwise.cli.command import (
     OUTPUT,
     PATH,
@@ -15,14 +15,21 @@ from checkwise.cli.command import (
     argument,
     command,
     field,
-    field_of,
     option,
     takes,
 )
-from checkwise.cli.compare import check_metrics, check_named, names, reference_option, role_option
-from checkwise.cli.importing import cohorts_at, import_to_option
-from checkwise.cli.options import data_option, open_option, out_option
-from checkwise.cli.rule_options import RuleSettings
+from checkwise.cli.compare import check_metrics, check_named, reference_option, role_option
+from checkwise.cli.importing import cohort_at, import_to_option
+from checkwise.cli.options import (
+    RuleSettings,
+    data_option,
+    load_plugins,
+    names,
+    open_option,
+    out_option,
+    pairs,
+)
+from checkwise.cli.places import check_file, check_folder
 from checkwise.errors import InputError, require
 from checkwise.records import RunKey
 from checkwise.selection import DEFAULT_RULE, REFERENCE
@@ -52,20 +59,6 @@ OTHERS = "all"  # the folder of what is not for a paper
 TOGETHER = "tables.md"
 
 
-def check_places(out: Path, names: Sequence[str]) -> None:
-    """Refuse a folder in which the files of these tables cannot be written."""
-    printing.refuse_folder(out)
-    files = [str(_place(name).with_suffix(kind)) for name in names for kind in KINDS]
-    printing.refuse_files(out, [*files, f"{OTHERS}/{TOGETHER}"])
-
-
-def rehearse(names: Sequence[str], pool: Pool, margins: Mapping[str, float]) -> None:
-    """Refuse what cannot be made of these runs, before held-out results are opened."""
-    rehearsal = Rehearsal.of_pool(pool)
-    for name in names:
-        build(name, rehearsal, margins=margins)
-
-
 def write_tables(
     pool: Pool, out: Path, only: Sequence[str] | None, margins: Mapping[str, float]
 ) -> None:
@@ -78,48 +71,43 @@ def write_tables(
     tables = [result for result in results if isinstance(result, Table)]
     (out / OTHERS).mkdir(parents=True, exist_ok=True)
     for table in tables:
-        texts = (markdown(table), printing.csv_text(table.frame()), latex(table))
+        texts = (markdown(table), printing.csv_text(table.records()), latex(table))
         for kind, text in zip(KINDS, texts, strict=True):
             write_text((out / _place(table.name)).with_suffix(kind), text)
-    together = "\n".join(markdown(table) for table in tables)
-    write_text(out / OTHERS / TOGETHER, together)
-    screen = printing.console()
+    write_text(out / OTHERS / TOGETHER, "\n".join(map(markdown, tables)))
     fixed = [table.name for table in tables if table.name not in ABOUT_THE_RULE]
     if pool.contrast != f"{DEFAULT_RULE} − {REFERENCE}" and fixed:
-        screen.print(
+        printing.say(
             f"About {DEFAULT_RULE} and others at their defaults, whatever the options say: "
             f"{', '.join(fixed)}."
         )
     are = "is" if len(tables) == 1 else "are"
-    screen.print(
+    printing.say(
         f"{counted(len(tables), 'table')} of {counted(len(pool), 'run')} ({pool.name}) {are} in "
-        f"{out}."
+        f"{out}.",
+        *(f"Without {r[0]}: {r[1]}" for r in results if not isinstance(r, Table)),
     )
-    for name, reason in (result for result in results if not isinstance(result, Table)):
-        screen.print(f"Without {name}: {reason}")
 
 
 def _place(name: str) -> Path:
     return Path(name) if name == PAPER else Path(OTHERS) / name
 
 
-def read_margin(text: str) -> tuple[str, float]:
+def read_margins(written: Sequence[str]) -> dict[str, float]:
     """``target_accuracy=0.5`` as a metric and a size."""
-    name, _, written = text.partition("=")
-    metric = name.strip()
-    try:
-        size = float(written)
-    except ValueError:
-        raise InputError(
-            f"Expected a margin as METRIC=SIZE, such as target_accuracy=0.5, but got {text!r}."
-        ) from None
-    check_metrics([metric])
-    if not 0 < size < inf:
-        raise InputError(
-            f"Expected a finite margin above 0 (the largest difference that would not matter), but "
-            f"got {written.strip()} for {metric}: give one."
-        )
-    return metric, size
+    margins = {}
+    for name, size in pairs("--margin", written, "METRIC=SIZE").items():
+        check_metrics([name.strip()])
+        try:
+            margins[name.strip()] = float(size)
+        except ValueError:
+            margins[name.strip()] = nan
+        if not 0 < margins[name.strip()] < inf:
+            raise InputError(
+                "Expected --margin with a finite size above 0 (the largest difference that would "
+                f"not matter), but got {size!r} for {name}: give one."
+            )
+    return margins
 
 
 PARTS = "Tables and figures"
@@ -148,12 +136,7 @@ class Parts(Shared):
         under=PARTS,
         help="The held-out image of `occlusion`. [default: the one the choices differ most about]",
     )
-    data: tuple[str, ...] = field_of(data_option.but(under=PARTS))
-
-    @property
-    def margins(self) -> dict[str, float]:
-        """The largest harmless change by metric."""
-        return dict(map(read_margin, self.margin))
+    data: tuple[str, ...] = field(*data_option.names, **{**data_option.settings, "under": PARTS})
 
 
 @command(
@@ -201,45 +184,8 @@ def report_command(
 
     The page has the answer first, then what it rests on.
     """
-    settings.load_plugins()
-    _check_page(paths, out, tables or figures, show)
-    margins = parts.margins
-    only_tables, only_figures = _only(parts.only, tables, figures, margins)
-    if tables is not None:
-        check_places(tables, only_tables or usual_names(margins))
-    if figures is not None:
-        drawn = [f"{name}{kind}" for name in only_figures or FIGURES for kind in (".pdf", ".png")]
-        printing.refuse_folder(figures)
-        printing.refuse_files(figures, drawn)
-    require("scipy", *(["matplotlib"] if figures else []))  # before held-out results are opened
-    roots = read_roots(parts.data)
-    studies = _opened(paths, import_to, role)
-    asked = names(rules) or _usual_rules(studies)
-    screen = printing.console()
-    if tables is not None or figures is not None:
-        pool = _pool(studies, asked, reference, settings, page=out is not None)
-        run = _run(pool, parts.run) if parts.run else None
-        if tables is not None:
-            rehearse(only_tables or (), pool, margins)
-        if figures is not None:
-            for name, reason in write_figures(
-                pool, figures, only=only_figures, run=run, example=parts.example, roots=roots
-            ):
-                made = f"{figures / name}.pdf, .png"
-                screen.print(made if reason is None else f"Without {name}: {reason}")
-        if tables is not None:
-            write_tables(pool, tables, only_tables, margins)
-    if out is not None:
-        choosing = {**settings.weighting, **settings.params}
-        write_report(studies[0], out, reference=reference, rules=asked, **choosing)
-        screen.print(f"The page is {out.resolve()}")
-        if show:
-            browser.show(out)
-
-
-def _check_page(paths: Sequence[Path], out: Path | None, beside: Path | None, show: bool) -> None:
-    """Refuse a page that cannot be written, and a command that writes nothing."""
-    if out is None and beside is None:
+    load_plugins(settings.plugin)
+    if out is None and tables is None and figures is None:
         raise InputError(
             "Expected what to write: -o PAGE.html, --tables DIR or --figures DIR.", code="missing"
         )
@@ -250,7 +196,41 @@ def _check_page(paths: Sequence[Path], out: Path | None, beside: Path | None, sh
             f"Expected one STUDY with -o, because a page is about one, but got {len(paths)}: write "
             "a page of each by itself."
         )
-    printing.refuse_to_overwrite(paths[0], out, make_folder=True)
+    check_file(out, paths[0], makes_folder=True)
+    margins = read_margins(parts.margin)
+    only_tables, only_figures = _only(parts.only, tables, figures, margins)
+    if tables is not None:
+        places = map(_place, only_tables or usual_names(margins))
+        files = [str(place.with_suffix(kind)) for place in places for kind in KINDS]
+        check_folder(tables, [*files, f"{OTHERS}/{TOGETHER}"])
+    if figures is not None:
+        drawn = only_figures or FIGURES
+        check_folder(figures, [f"{name}{kind}" for name in drawn for kind in (".pdf", ".png")])
+    require("scipy", *(["matplotlib"] if figures else []))  # before held-out results are opened
+    roots = read_roots(parts.data)
+    studies = _opened(paths, import_to, role)
+    asked = names(rules) or _usual_rules(studies)
+    if tables is not None or figures is not None:
+        pool = _pool(studies, asked, reference, settings, page=out is not None)
+        run = _run(pool, parts.run) if parts.run else None
+        if tables is not None:
+            rehearsal = Rehearsal.of_pool(pool)  # refuses before held-out results are opened
+            for name in only_tables or ():
+                build(name, rehearsal, margins=margins)
+        if figures is not None:
+            for name, reason in write_figures(
+                pool, figures, only=only_figures, run=run, example=parts.example, roots=roots
+            ):
+                made = f"{figures / name}.pdf, .png"
+                printing.say(made if reason is None else f"Without {name}: {reason}")
+        if tables is not None:
+            write_tables(pool, tables, only_tables, margins)
+    if out is not None:
+        choosing = {**settings.weighting, **settings.params}
+        write_report(studies[0], out, reference=reference, rules=asked, **choosing)
+        printing.say(f"The page is {out.resolve()}")
+        if show:
+            printing.open_page(out)
 
 
 def _only(
@@ -283,8 +263,14 @@ def _only(
 
 
 def _opened(paths: Sequence[Path], import_to: Path | None, role: str | None) -> list[Cohort]:
+    if import_to is not None and len(paths) > 1:
+        raise InputError(
+            f"Expected one STUDY with --import-to, but got {len(paths)}: run `checkwise study "
+            "import` for each, and give what it made."
+        )
     try:
-        return [Cohort.open(place, role=role) for place in cohorts_at(paths, import_to)]
+        places = [cohort_at(path, import_to) for path in paths]
+        return [Cohort.open(place, role=role) for place in places]
     except InputError as error:
         if len(paths) > 1 or is_cohort(paths[0]) or not paths[0].exists():
             raise
@@ -309,7 +295,12 @@ def _pool(
     page: bool,
 ) -> Pool:
     """The runs, and the rules that tables and figures are about; refuses what cannot choose."""
-    settings.refuse_weighting("tables and figures")
+    if settings.weights != "equal":
+        raise InputError(
+            "Expected no --weights, because in tables and figures every domain counts the same: "
+            "leave it out, or use `checkwise study compare`.",
+            code="unsupported",
+        )
     others = [name for name in rules[1:] if name != reference]
     rows = with_shared((rules[0], *others, reference), settings.params)
     if page:

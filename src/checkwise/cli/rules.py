@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,8 +10,8 @@ from checkwise.cli import printing
 from checkwise.cli.command import command
 from checkwise.cli.options import json_option, load_plugins, plugin_option
 from checkwise.cli.printing import print_json
-from checkwise.plugins import Origin, offered
-from checkwise.selection import plain, rules
+from checkwise.plugins import offered
+from checkwise.selection import Rule, plain, rules
 from checkwise.study import methods
 
 
@@ -27,75 +26,54 @@ def rules_command(plugin: tuple[str, ...], as_json: bool) -> None:
             "name": rule.name,
             "summary": rule.summary,
             "needs": [*(["accuracy"] if rule.needs_accuracy else []), *rule.needs],
-            "parameters": {
-                **{
-                    name: None if name in rule.optional and value is None else _default(value)
-                    for name, value in rule.defaults.items()
-                },
-                **({"ties": rule.ties({})} if rule.breaks_ties else {}),
-            },
+            "parameters": _parameters(rule),
             "bound": rule.constrained,
             "prunable": rule.prunable,
         }
         for rule in rules().values()
     ]
-    unused = {n: origin for n, origin in offered("rules").items() if n not in rules()}
+    unused = {name: origin for name, origin in offered("rules").items() if name not in rules()}
     others: list[dict[str, Any]] = [
         {"name": method.name, "summary": method.summary, "needs": sorted(method.needs)}
         for method in methods().values()
         if not method.is_rule
     ]
     if as_json:
-        listed = {"rules": facts, "methods": others}
-        listed["offered"] = [{"name": n, **asdict(origin)} for n, origin in unused.items()]
-        print_json("rules", listed)
+        more = [{"name": name, **asdict(origin)} for name, origin in unused.items()]
+        print_json("rules", {"rules": facts, "methods": others, "offered": more})
         return
-    _show_rules(facts)
-    _show_offered(unused)
-    _show_methods(others)
-
-
-def _show_rules(facts: Sequence[Mapping[str, Any]]) -> None:
-    out = printing.console()
-    rows = [
-        (
-            fact["name"],
-            " ".join(fact["needs"]),
-            "yes" if fact["bound"] else "no",
-            fact["summary"],
-        )
-        for fact in facts
-    ]
-    header = ("rule", "needs", "bound", "chooses")
-    out.print(printing.table(header, rows, left=header, whole=header[:3]))
-    out.print()
     alike: dict[str, list[str]] = {}
     for fact in facts:
-        parameters = " ".join(
-            name if value is None else f"{name}={value}"
-            for name, value in fact["parameters"].items()
-        )
-        alike.setdefault(parameters, []).append(fact["name"])
-    lines = [(" ".join(names), parameters or "none") for parameters, names in alike.items()]
-    heads = ("parameters of", "with defaults")
-    out.print(printing.table(heads, lines, left=heads))
-    out.print("bound: that of docs/guarantees.md applies where accuracy is the constraint.")
-    out.print()
+        given = fact["parameters"].items()
+        shown = " ".join(name if value is None else f"{name}={value}" for name, value in given)
+        alike.setdefault(shown or "none", []).append(fact["name"])
+    by_rule = [
+        (one["name"], " ".join(one["needs"]), "yes" if one["bound"] else "no", one["summary"])
+        for one in facts
+    ]
+    settings = [(" ".join(names), parameters) for parameters, names in alike.items()]
+    beside = [(one["name"], " ".join(one["needs"]), one["summary"]) for one in others]
+    named = ", ".join(f"{name} ({origin})" for name, origin in unused.items())
+    heads = ("rule", "needs", "bound", "chooses")
+    pairs = ("parameters of", "with defaults")
+    last = ("method of compare", "needs", "deploys")
+    printing.say(
+        printing.table(heads, by_rule, left=heads, whole=heads[:3]),
+        "",
+        printing.table(pairs, settings, left=pairs),
+        "bound: that of docs/guarantees.md applies where accuracy is the constraint.",
+        "",
+        *([f"Offered by installed packages, loaded when named: {named}.\n"] if named else []),
+        printing.table(last, beside, left=last, whole=last[:2]),
+        "Behind any rule in compare: +guard, or + and a calibrator (docs/baselines.md).",
+    )
 
 
-def _show_offered(unused: Mapping[str, Origin]) -> None:
-    """Names that installed packages offer: nothing is imported to list them."""
-    if unused:
-        named = ", ".join(f"{name} ({origin})" for name, origin in unused.items())
-        printing.console().print(f"Offered by installed packages, loaded when named: {named}.\n")
-
-
-def _show_methods(others: Sequence[Mapping[str, Any]]) -> None:
-    out = printing.console()
-    lines = [(other["name"], " ".join(other["needs"]), other["summary"]) for other in others]
-    heads = ("method of compare", "needs", "deploys")
-    out.print(printing.table(heads, lines, left=heads, whole=heads[:2]))
-    out.print("Behind any rule in compare: +guard, or + and a calibrator (docs/baselines.md).")
+def _parameters(rule: Rule) -> dict[str, Any]:
+    """Name → default, null for none, "required" where one has to be given."""
+    found = {name: _default(value) for name, value in rule.defaults.items()}
+    found |= {name: None for name in rule.optional if rule.defaults.get(name, 0) is None}
+    return found | ({"ties": rule.ties({})} if rule.breaks_ties else {})
 
 
 def _default(value: Any) -> Any:

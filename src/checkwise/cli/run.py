@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command, option, takes
 from checkwise.cli.options import (
-    ExecutorOptions,
-    RunFilters,
-    Working,
     data_option,
     dry_run_option,
     load_plugins,
@@ -20,6 +17,7 @@ from checkwise.cli.options import (
     plugin_option,
 )
 from checkwise.cli.progress import counting, remaining_text, watching_runs
+from checkwise.cli.workers import ExecutorOptions, RunFilters, Working
 from checkwise.errors import InputError
 from checkwise.words import counted
 
@@ -89,7 +87,7 @@ def run_command(
     begin_round(cohort.path, roots)
     worker = ["checkwise", "study", "work", str(out)]
     worker += [word for name in plugin for word in ("--plugin", name)]
-    printing.console().print(
+    printing.say(
         f"{counted(len(cohort.runs), 'run')} planned in {out}. Start workers with: "
         f"{shlex.join(worker)}"
     )
@@ -152,18 +150,16 @@ def _prepare(
 
 def report(outcome: SweepResult, out: Path) -> int:
     """Say how the training ended; the exit code is 0 only where every run is finished."""
-    console = printing.console()
     done, failed = outcome.count("finished"), outcome.count("failed")
-    console.print(f"{done} of {len(outcome.runs)} runs finished in {out}.")
+    printing.say(f"{done} of {len(outcome.runs)} runs finished in {out}.")
     if failed:
         first = next(run for run in outcome.runs if run.state == "failed")
-        console.print(
+        printing.say(
             f"{failed} failed; the first, {first.key}: {first.reason} "
             "Run the same command again to retry them."
         )
-    left = len(outcome.runs) - done - failed
-    if left:
-        console.print(
+    if left := len(outcome.runs) - done - failed:
+        printing.say(
             f"{left} are not finished. The same command continues them where they stopped."
         )
     if outcome.interrupted:
@@ -175,44 +171,47 @@ def _show_plan(
     study: Study, named_roots: Mapping[str, str], settings: ExecutorSettings, out: Path | None
 ) -> None:
     """What would be trained, after the checks that training makes first."""
-    from checkwise.study.sweep import check_roots, check_sweep, plan, with_domains, worker_count
+    from checkwise.study.sweep import (
+        check_roots,
+        check_sweep,
+        estimate,
+        plan,
+        with_domains,
+        worker_count,
+    )
 
     check_roots(study, named_roots)
     known, absent = with_domains(study, named_roots)
     check_sweep(study, named_roots, settings=settings, out=out, absent=absent)
-    runs = len(plan(known, named_roots))
-    console = printing.console()
-    console.print(
+    runs, workers = len(plan(known, named_roots)), worker_count(settings)
+    lines = [
         f"{study.name}: {runs} runs of {study.steps} updates, a record every "
         f"{study.record_every}; {study.network.kind} network, weights kept: {study.keep}"
-    )
+    ]
     for spec in study.data:
         each = "each domain" if spec.places is None else f"each of {spec.places} places a domain"
         held_out = ", ".join("+".join(names) for names in spec.held_out or [(each,)])
-        console.print(f"  {spec.name} ({spec.role}), held out: {held_out}")
-    console.print(f"  algorithms: {', '.join(study.algorithms)}")
+        lines.append(f"  {spec.name} ({spec.role}), held out: {held_out}")
+    lines.append(f"  algorithms: {', '.join(study.algorithms)}")
     numbers = ", ".join(map(str, study.hparams_seeds))
-    console.print(
+    lines.append(
         f"  draws {numbers} of every algorithm and held-out set, each with its own seeds"
         if study.draws
         else f"  hparams seeds {numbers}; trial seeds {', '.join(map(str, study.trial_seeds))}"
     )
     if study.split_by != "examples":
-        console.print(f"  validation by {SPLIT_WORDS[study.split_by]}")
+        lines.append(f"  validation by {SPLIT_WORDS[study.split_by]}")
     if absent:
-        console.print(f"Held-out names not checked: {', '.join(absent)} not found.")
-    console.print(_needs(study, runs, named_roots, worker_count(settings)))
-
-
-def _needs(study: Study, runs: int, named_roots: Mapping[str, str], workers: int) -> str:
-    from checkwise.study.sweep import estimate
-
+        lines.append(f"Held-out names not checked: {', '.join(absent)} not found.")
     try:
         needs = estimate(study, runs, named_roots, workers=workers)
     except InputError as error:
-        return f"No estimate of time and disk: {error}"
-    return (
+        printing.say(*lines, f"No estimate of time and disk: {error}")
+        return
+    printing.say(
+        *lines,
         f"About {remaining_text(needs.seconds)} with {counted(workers, 'worker')} on this machine "
         f"({remaining_text(needs.seconds_per_run)} a run) and {needs.gigabytes:.2g} GB of disk."
-        + (f" First {remaining_text(needs.preparing)} for cached features." * (needs.preparing > 0))
+        + f" First {remaining_text(needs.preparing)} for cached features."
+        * (needs.preparing > 0),
     )

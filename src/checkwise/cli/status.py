@@ -56,7 +56,13 @@ def status_command(
     from checkwise.study.folder import open_cohort
     from checkwise.study.sweep import Watched
 
-    _refuse_in_vain(watch=watch, check=check, plugin=plugin)
+    if watch and check:
+        raise InputError(
+            "Expected --watch or --verify, but got both: verify when the runs are done.",
+            code="ambiguous",
+        )
+    if plugin and not check:
+        raise InputError("Expected --verify with --plugin: add it.", code="missing")
     if has_file(path, RUN_FILE):
         raise InputError(
             f"Expected the folder of a study, but {path} is one of its runs: name the folder with "
@@ -65,9 +71,9 @@ def status_command(
         )
     cohort = open_cohort(path)
     faults, notes = _verified(path, plugin) if check else ([], [])
-    found = {"faults": [asdict(fault) for fault in faults]} if check else {}
     looks = _looks(Watched(cohort).look, watch=watch)
     if as_json:
+        found = {"faults": [asdict(fault) for fault in faults]} if check else {}
         for runs in looks:
             print_json("status", _content(cohort, runs) | found)
     elif watch and printing.console().is_terminal:
@@ -77,21 +83,10 @@ def status_command(
     else:
         _print(cohort, looks)
         if check:
-            _print_faults(faults, notes)
+            said = [f"{fault.run}: {fault.what}: {fault.do}." for fault in faults]
+            whole = "Everything is as it was written."
+            printing.say(*said, *notes, f"{counted(len(faults), 'fault')}." if faults else whole)
     return 1 if faults else 0
-
-
-def _refuse_in_vain(*, watch: bool, check: bool, plugin: Sequence[str]) -> None:
-    if watch and check:
-        raise InputError(
-            "Expected --watch or --verify, but got both: verify when the runs are done.",
-            code="ambiguous",
-        )
-    if plugin and not check:
-        raise InputError(
-            "Expected --verify with --plugin, which is compared with that of the runs: add it.",
-            code="missing",
-        )
 
 
 def _verified(path: Path, plugin: Sequence[str]) -> tuple[list[Fault], list[str]]:
@@ -102,15 +97,6 @@ def _verified(path: Path, plugin: Sequence[str]) -> tuple[list[Fault], list[str]
         faults = verify(path, progress=step)
     changed, notes = verify_plugins(path, plugin)
     return [*faults, *changed], [*unsigned(path), *notes]
-
-
-def _print_faults(faults: Sequence[Fault], notes: Sequence[str]) -> None:
-    out = printing.console()
-    for fault in faults:
-        out.print(f"{fault.run}: {fault.what}: {fault.do}.")
-    for note in notes:
-        out.print(note)
-    out.print(f"{counted(len(faults), 'fault')}." if faults else "Everything is as it was written.")
 
 
 def _looks(look: Callable[[], list[RunStatus]], *, watch: bool) -> Iterator[list[RunStatus]]:
@@ -131,17 +117,16 @@ def _looks(look: Callable[[], list[RunStatus]], *, watch: bool) -> Iterator[list
 
 def _print(cohort: CohortRecord, looks: Iterator[list[RunStatus]]) -> None:
     """Print what the first and the last look show, and once a minute what has changed."""
-    out = printing.console()
     shown: list[RunStatus] = []
     last: list[RunStatus] = []
     due = 0.0
     for runs in looks:
         last = runs
         if time.monotonic() >= due and runs != shown:
-            out.print(*_lines(cohort, runs), sep="\n")
+            printing.say(*_lines(cohort, runs))
             shown, due = runs, time.monotonic() + MINUTE
     if last != shown:
-        out.print(*_lines(cohort, last), sep="\n")
+        printing.say(*_lines(cohort, last))
 
 
 def _content(cohort: CohortRecord, runs: Sequence[RunStatus]) -> dict[str, Any]:
@@ -151,12 +136,11 @@ def _content(cohort: CohortRecord, runs: Sequence[RunStatus]) -> dict[str, Any]:
         "name": cohort.name,
         "role": cohort.role,
         **asdict(overview(runs)),
-        "runs": [{"run": run.key.as_dict(), **_facts(run)} for run in runs],
+        "runs": [
+            {"run": run.key.as_dict(), **{n: v for n, v in vars(run).items() if n not in NOT_SHOWN}}
+            for run in runs
+        ],
     }
-
-
-def _facts(run: RunStatus) -> dict[str, Any]:
-    return {name: value for name, value in vars(run).items() if name not in NOT_SHOWN}
 
 
 def _lines(cohort: CohortRecord, runs: Sequence[RunStatus]) -> list[RenderableType]:
@@ -171,21 +155,20 @@ def _lines(cohort: CohortRecord, runs: Sequence[RunStatus]) -> list[RenderableTy
     if facts.hosts:
         places = ", ".join(f"{counted(n, 'run')} on {host}" for host, n in facts.hosts.items())
         lines.append(f"Running: {places}.")
-    lines += [_silent(run) for run in runs if run.silent is not None][:MOST_ROWS]
+    lines += [
+        f"{run.key} is held by process {run.process} on {run.host}, of which nothing was heard for "
+        f"{remaining_text(run.silent)}. Another worker takes the run over after --takeover."
+        for run in runs
+        if run.silent is not None
+    ][:MOST_ROWS]
     states = {run.state for run in runs}
     if "running" not in states and states & {"waiting", "interrupted"}:
         lines.append(
             "No worker is at work on the runs that are left: run the study again, which goes on "
             f"where they stopped, or start a worker with `checkwise study work {cohort.path}`."
         )
-    return [*map(_safe, lines), *_table([run for run in runs if run.state in OPEN])]
-
-
-def _silent(run: RunStatus) -> str:
-    return (
-        f"{run.key} is held by process {run.process} on {run.host}, of which nothing was heard for "
-        f"{remaining_text(run.silent or 0.0)}. Another worker takes the run over after --takeover."
-    )
+    safe = [printable(line) if isinstance(line, str) else line for line in lines]
+    return [*safe, *_table([run for run in runs if run.state in OPEN])]
 
 
 def _table(runs: Sequence[RunStatus]) -> list[RenderableType]:
@@ -210,7 +193,3 @@ def _why(run: RunStatus) -> str:
     if run.log is None or run.last_line is None or run.last_line in reason:
         return reason
     return f"{reason} Its log {run.log} ends with: {run.last_line}"
-
-
-def _safe(line: RenderableType) -> RenderableType:
-    return printable(line) if isinstance(line, str) else line

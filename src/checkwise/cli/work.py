@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command, option, takes
-from checkwise.cli.options import Working, data_option, load_plugins, plugin_option
+from checkwise.cli.options import data_option, load_plugins, plugin_option
+from checkwise.cli.workers import Working
 from checkwise.predict import ONE_THREAD
 from checkwise.words import counted
 
@@ -61,14 +62,13 @@ def work_command(
         )
         done = work(job, stop=lambda: bool(asked))
         clear_published(path)
-    out = printing.console()
-    out.print(f"{counted(done.trained, 'run')} finished by this worker in {path}.")
+    printing.say(f"{counted(done.trained, 'run')} finished by this worker in {path}.")
     if asked:
         name = signal.Signals(asked[0]).name
-        out.print(f"Stopped by {name}. Any other worker continues where this one stopped.")
+        printing.say(f"Stopped by {name}. Any other worker continues where this one stopped.")
         return 128 + asked[0]
     if done.failed:
-        out.print(
+        printing.say(
             f"{counted(done.failed, 'run')} failed {counted(working.retries + 1, 'time')} and will "
             f"not be tried again: `checkwise study status {path}` says why. `checkwise study run` "
             "tries them again, or lets workers do so with --plan-only."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isnan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from checkwise.statistics import LEVEL, RESAMPLES
 
@@ -73,11 +73,9 @@ class Table:
     note: str = ""
     signed: bool = False
 
-    def frame(self) -> pandas.DataFrame:
+    def records(self) -> list[dict[str, Any]]:
         """One row per number."""
-        import pandas
-
-        rows = [
+        return [
             {
                 **dict(zip(self.labels, cell.row, strict=True)),
                 "measure": cell.measure,
@@ -95,7 +93,12 @@ class Table:
             }
             for cell in self.cells
         ]
-        frame = pandas.DataFrame(rows)
+
+    def frame(self) -> pandas.DataFrame:
+        """The same for computing."""
+        import pandas
+
+        frame = pandas.DataFrame(rows := self.records())
         return frame.astype({"resamples": "Int64", "seed": "Int64"}) if rows else frame
 
     def value(self, *row: str, measure: str, role: str | None = None) -> float:
