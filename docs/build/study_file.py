@@ -5,15 +5,13 @@ python -m docs.build.study_file
 
 from __future__ import annotations
 
-from itertools import groupby
 from pathlib import Path
 
-from checkwise.study.sweep import StudyKey, parse_study, shipped_studies
+from checkwise.study.sweep import STUDY_TABLES, shipped_studies
 from checkwise.study.train import (
     HPARAM_KINDS,
     HPARAM_MEANINGS,
     HPARAM_TABLE,
-    NETWORK_KINDS,
     known_names,
 )
 from studies.page import markdown
@@ -62,29 +60,12 @@ has no effect on its runs.
 """
 
 
-def known_keys() -> list[StudyKey]:
-    """Every key that some study file may have, in the order in which they are read."""
-    keys: list[StudyKey] = []
-    for kind in NETWORK_KINDS:
-        values = {
-            "name": "any",
-            "role": "development",
-            "data": {"dataset": "PACS", "held_out": "each"},
-            "network": {"kind": kind},
-            "runs": {"algorithms": ["ERM"]},
-            "training": {"steps": 1, "record_every": 1},
-        }
-        parse_study(values, file="any", folder=Path(), keys=keys)
-    order = list(ABOUT)
-    return sorted(dict.fromkeys(keys), key=lambda key: order.index(key.table))
-
-
 def page() -> str:
     """The whole page."""
     parts = [INTRODUCTION]
-    for table, keys in groupby(known_keys(), key=lambda key: key.table):
+    for table, keys in STUDY_TABLES.items():
         parts.append(f"{ABOUT[table]}\n")
-        rows = [(f"`{k.name}`", k.wanted, k.default, k.means) for k in keys]
+        rows = [(f"`{k.name}`", k.kind.wanted(), k.default_shown, k.means) for k in keys]
         parts.append(markdown(("key", "value", "default", "meaning"), rows))
     parts += [HPARAMS, markdown(("key", "default", "read by", "meaning"), _hparams())]
     names = ", ".join(f"`{name}`" for name in shipped_studies())

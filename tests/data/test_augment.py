@@ -12,7 +12,6 @@ from PIL import Image
 
 from checkwise.study.data import augment
 from checkwise.study.data.augmentation import _crop_box, _jitter
-from tests.refusals import refused
 
 
 @pytest.fixture
@@ -109,12 +108,3 @@ def test_brightness_and_hue_move_within_their_ranges() -> None:
     assert -0.32 < min(hues) < -0.25
     assert 0.25 < max(hues) < 0.32
     assert max(values) > 1.1 * 150 / 255
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [np.zeros((2, 8, 8, 3)), np.zeros((2, 8, 8, 1), np.uint8), np.zeros((8, 8, 3), np.uint8)],
-)
-def test_anything_but_rgb_bytes_is_refused(wrong: Any) -> None:
-    with refused("value: uint8"):
-        augment(wrong, np.random.default_rng(0))

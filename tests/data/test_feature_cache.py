@@ -161,9 +161,3 @@ def test_an_extractor_that_does_not_fit_is_refused(
 ) -> None:
     with refused(match):
         frozen_features(images, "x", extract)
-
-
-def test_features_of_features_are_refused(images: DomainDataset) -> None:
-    features = frozen_features(images, "mean", _means)
-    with refused("value"):
-        frozen_features(features, "mean", _means)

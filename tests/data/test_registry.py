@@ -74,31 +74,15 @@ def test_a_benchmark_has_its_name_and_is_found_inside_a_data_folder(folder: Path
     assert open_dataset("OfficeHome", folder.parent, size=8).name == "OfficeHome"
 
 
-def test_a_table_of_options_opens_the_same(folder: Path) -> None:
-    config = {"dataset": "ImageFolder", "root": str(folder), "size": 8, "name": "Mine"}
-    data = open_dataset(config)
-    assert data.name == "Mine"
-    assert data.fingerprint == open_dataset("ImageFolder", folder, size=8).fingerprint
-    assert open_dataset(config, size=9).x[0].shape[1] == 9
-    assert open_dataset({"dataset": "RotatedMNIST"}).name == "RotatedMNIST"
-
-
 def test_an_unknown_name_lists_what_exists() -> None:
     with pytest.raises(InputError) as caught:
         open_dataset("pacs", "/data")
     assert all(name in str(caught.value) for name in DATASETS)
-    with refused("unknown: ''"):
-        open_dataset({"root": "x"})
 
 
-def test_options_that_do_not_fit_are_named(folder: Path) -> None:
-    with refused("missing: root=…"):
-        open_dataset("PACS")
-    with refused("missing: root=…"):
-        open_dataset("Features")
-    with refused("unsupported: `root`"):
+def test_a_place_is_given_where_there_is_one() -> None:
+    for name in ("PACS", "Features"):
+        with refused(f"missing: `root` … {name}"):
+            open_dataset(name)
+    with refused("unsupported: `root` … RotatedMNIST"):
         open_dataset("RotatedMNIST", "/data")
-    with refused("unknown: sise … ImageFolder"):
-        open_dataset("ImageFolder", folder, sise=8)
-    with refused("unknown: name … PACS"):
-        open_dataset("PACS", folder, name="Mine")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import checkwise as cw
-from checkwise.store import layout
+from checkwise.store import attempts_folder, layout
 from checkwise.study import Cohort
-from checkwise.study.folder import open_cohort, pack, verify
+from checkwise.study.folder import Failure, open_cohort, pack, verify, write_failure
 from checkwise.study.sweep import Study
 from checkwise.study.sweep.progress import cohort_status
 from tests.study import cohorts
@@ -69,8 +69,10 @@ def write(path: Path) -> Path:
     (path / layout.COHORT_FILE).write_text(json.dumps(plan))
     folder = path / unfinished_run()
     lease = {"token": "t", "host": "elsewhere", "pid": 1}
-    (folder / layout.LEASE_FILE).write_text(json.dumps(lease))
-    (folder / layout.ERROR_FILE).write_text("attempt x\nValueError: it broke\n")
+    place = attempts_folder(folder)
+    place.mkdir(parents=True)
+    (place / layout.LEASE_FILE).write_text(json.dumps(lease))
+    write_failure(folder, "x", Failure("r", 1, "here", "ValueError: it broke"))
     return path
 
 
@@ -82,8 +84,8 @@ FILES = (
     f"{finished_run()}/heldout/sketch.jsonl",
     f"{unfinished_run()}/{layout.RUN_FILE}",
     f"{unfinished_run()}/{layout.SOURCE_FILE}",
-    f"{unfinished_run()}/{layout.LEASE_FILE}",
-    f"{unfinished_run()}/{layout.ERROR_FILE}",
+    f"attempts/{Path(unfinished_run()).name}/{layout.LEASE_FILE}",
+    f"attempts/{Path(unfinished_run()).name}/x.failed",
 )
 
 
@@ -93,8 +95,6 @@ def mutants(cohort: Path) -> Iterator[Mutant]:
         content = (cohort / file).read_bytes()
         for other in CONTENTS:
             yield Mutant(file, "whole", other)
-        if file.endswith(layout.ERROR_FILE):
-            continue
         first, end, rest = content.partition(b"\n") if file.endswith("l") else (content, b"", b"")
         for path in _paths(json.loads(first)):
             whole = json.loads(first)

@@ -270,7 +270,7 @@ def test_a_sparse_file_cannot_claim_more_than_the_archive_holds(
             entry.size = len(content)
             entry.pax_headers = header if name == "runs/z/run.json" else {}
             archive.addfile(entry, io.BytesIO(content))
-    with pytest.raises(cw.InputError, match="it is not a packed study"):
+    with pytest.raises(cw.InputError, match="Expected a packed study"):
         unpack(bad, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -16,7 +16,7 @@ import checkwise as cw
 from checkwise.errors import InputError
 from checkwise.store import layout, read_trajectory
 from checkwise.study.folder import sealed_results as read_heldout
-from checkwise.study.train.kept_weights import kept_steps
+from checkwise.study.train.checkpoint_files import kept_steps
 from tests.refusals import refused
 from tests.runs import config, train
 

@@ -112,13 +112,11 @@ def said(cohort: Path) -> str:
     [(pipe, "a pipe"), (link, "a link"), (device, "a link"), (listening, "a socket")],
 )
 @pytest.mark.parametrize(
-    "name", ["cohort.json", "run.json", "done", "source.jsonl", "heldout/sketch.jsonl", "error.txt"]
+    "name", ["cohort.json", "run.json", "done", "source.jsonl", "heldout/sketch.jsonl"]
 )
 def test_what_is_no_regular_file_is_refused_and_nothing_waits(
     cohort: Path, name: str, make: Callable[[Path], None], kind: str
 ) -> None:
-    if name == layout.ERROR_FILE:
-        (first_run(cohort) / layout.DONE_FILE).unlink()  # it is read of unfinished runs alone
     path = (cohort if name == layout.COHORT_FILE else first_run(cohort)) / name
     path.unlink(missing_ok=True)
     make(path)

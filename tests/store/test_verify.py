@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 
 from checkwise.records import RunKey
-from checkwise.store import layout, mark_done
+from checkwise.store import attempts_folder, layout, mark_done
 from checkwise.study.folder import (
     LOG,
+    Failure,
     Fault,
     open_cohort,
     record_steps,
     register,
     verify,
     write_cohort,
+    write_failure,
 )
 from tests.refusals import refused
 from tests.runs import config, train
@@ -127,13 +129,13 @@ def test_a_log_of_registrations_changed_by_hand_is_told(cohort: Path) -> None:
 def test_a_log_of_registrations_that_cannot_be_read_is_told(cohort: Path) -> None:
     (cohort / LOG).mkdir()
     (fault,) = damage(cohort)
-    assert (fault.run, "Is a directory" in fault.what) == (LOG, True)
+    assert (fault.run, "is a folder" in fault.what) == (LOG, True)
 
 
 def test_a_failed_run_gives_its_reason(cohort: Path) -> None:
-    folder = cohort / layout.RUNS_FOLDER / "digits-ERM-15-h0-t0"
-    folder.mkdir()
-    (folder / layout.ERROR_FILE).write_text("attempt x\nValueError: it broke\n")
+    run = cohort / layout.RUNS_FOLDER / "digits-ERM-15-h0-t0"
+    attempts_folder(run).mkdir(parents=True)
+    write_failure(run, "a" * 32, Failure("r", 1, "here", "ValueError: it broke"))
     assert verify(cohort)[0].what.endswith("ValueError: it broke")
 
 

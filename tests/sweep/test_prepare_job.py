@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checkwise.study.sweep import make_cohort, prepare_with, read_study
+from checkwise.study.sweep import Job, make_cohort, prepare_with, read_study
 from checkwise.study.sweep.executors import LocalExecutor
-from checkwise.study.sweep.jobs import PrepareJob
 from checkwise.study.sweep.launching import JobLike, Workers
 from tests.refusals import refused
 from tests.sweep.studies import write_tiny
@@ -30,7 +29,7 @@ def test_features_are_extracted_by_a_worker(tmp_path: Path, zoo: Path, own_cache
     study, roots = read_study(write_tiny(tmp_path, ZOO, BACKBONE, EACH)), {"Zoo": str(zoo)}
     executor, cohort = Elsewhere(), make_cohort(study, tmp_path / "cohort", roots)
     prepare_with(executor, cohort, study, roots)
-    assert executor.jobs == [PrepareJob(str(cohort.path), roots)]
+    assert executor.jobs == [Job(str(cohort.path), "", roots, only_prepare=True)]
     extracted = {path: path.stat().st_mtime_ns for path in own_cache.glob("features/*.npy")}
     assert len(extracted) == 1
     prepare_with(LocalExecutor(), cohort, study, roots)

@@ -33,7 +33,6 @@ from checkwise.study.sweep import (
     read_study,
     work,
 )
-from checkwise.study.sweep import progress as status
 from checkwise.study.sweep.progress import State, cohort_status
 from tests.sweep.studies import write_tiny
 from tests.sweep.test_sweep import call
@@ -179,33 +178,6 @@ def test_without_workers_there_is_no_rate(state: State) -> None:
     found = overview([a_run(0, state, 10, seconds=1.0, ended=1.0), a_run(1, "waiting", 0)])
     assert (found.runs_per_hour, found.remaining_seconds) == (None, None)
     assert overview([]).counts == {}
-
-
-def test_folders_are_listed_again_only_when_they_have_changed(
-    cohort: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    work(Job(str(cohort), "a"))
-    (cohort / layout.RUNS_FOLDER).touch()
-    listed: list[str] = []
-    real = os.listdir
-
-    def counted(folder: Path) -> list[str]:
-        listed.append(Path(folder).name)
-        return real(folder)
-
-    monkeypatch.setattr("checkwise.study.sweep.progress.os.listdir", counted)
-    monkeypatch.setattr(status, "TICK_SECONDS", 0.0)
-    watched = Watched(open_cohort(cohort))
-    for _ in range(20):
-        assert {run.state for run in watched.look()} == {"finished"}
-    assert listed.count(layout.RUNS_FOLDER) == 2, "when it had changed, and once that has settled"
-    # A change within one tick of the disk's clock leaves the same time of change.
-    other = status._Listed(cohort)
-    other.names()
-    was = cohort.stat()
-    (cohort / "new").touch()
-    os.utime(cohort, ns=(was.st_atime_ns, was.st_mtime_ns))
-    assert "new" in other.names()
 
 
 def test_a_watched_cohort_follows_its_runs(cohort: Path) -> None:

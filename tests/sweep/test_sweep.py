@@ -114,9 +114,11 @@ def test_a_run_that_is_asked_to_stop_goes_on_where_it_stopped(
     number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     longer = (("steps = 5", "steps = 400"), ("record_every = 2", "record_every = 20"))
-    study = write_tiny(tmp_path, *longer)
-    words = ["study", "run", study, "--algorithm", "ERM", "--held-out", "75", "--workers", 1]
-    assert call(capsys, *words, "--out", tmp_path / "unbroken")[0] == 0
+    alone = (('"ERM", "VREx"', '"ERM"'), ('"0", "75"', '"75"'))
+    study = write_tiny(tmp_path, *longer, *alone)
+    make_cohort(read_study(study), tmp_path / "unbroken", {})
+    work(Job(str(tmp_path / "unbroken"), "a"))
+    words = ["study", "run", study, "--workers", 1]
     out = tmp_path / "out"
     process = subprocess.Popen(
         [sys.executable, "-m", "checkwise", *map(str, words), "--out", str(out)],
@@ -132,7 +134,7 @@ def test_a_run_that_is_asked_to_stop_goes_on_where_it_stopped(
     assert process.returncode == 128 + number
     assert "0 of 1 runs finished" in printed
     assert list(out.glob("attempts/*/*/resume/*")), "no state was saved"
-    assert call(capsys, *words, "--out", out)[0] == 0
+    work(Job(str(out), "a"))
     assert all_contents(out) == all_contents(tmp_path / "unbroken")
 
 

@@ -47,7 +47,7 @@ class EveryUpdate:
 @pytest.fixture
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
     """The moving average begins in the middle of a segment, and blocks are short."""
-    monkeypatch.setattr(averages, "BLOCK", 4)
+    monkeypatch.setattr(averages, "AVERAGED_AT_ONCE", 4)
     begin = Averages.__init__
 
     def earlier(self: Averages, wanted: Any, *, last_step: int) -> None:

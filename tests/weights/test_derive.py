@@ -16,7 +16,7 @@ import checkwise as cw
 from checkwise.errors import InputError
 from checkwise.store import mark_done
 from checkwise.study import methods
-from checkwise.study.baselines import OpenRuns, read_record, read_source, swad
+from checkwise.study.baselines import OpenRuns, means, read_record, read_source
 from checkwise.study.baselines.evaluate import (
     KeptOutputs,
     mean_log_probabilities,
@@ -296,7 +296,7 @@ def test_diverged_checkpoints_are_no_endpoints(tmp_path: Path) -> None:
     steps = tuple(range(0, 80, 10))
     written = WrittenRun(key, steps, (100,) * 8, {"nll": losses}, (1,) * 8, {}, diverged=(30,))
     path = write_cohort(tmp_path / "cohort", [written])
-    planned = swad.plan([StoredRun(path, key, path / "runs" / str(key))], swad.SWAD.params)
+    planned = means.plan_valley([StoredRun(path, key, path / "runs" / str(key))], means.SWAD.params)
     assert planned.inputs["steps"] == [20, 40, 50, 60, 70]
     assert planned.inputs["multiplicities"] == [2, 2, 1, 1, 1]
     assert planned.notes == ("1 diverged checkpoint left out",)

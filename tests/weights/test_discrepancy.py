@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file
 
 import checkwise as cw
-from checkwise.study.baselines import OpenRun, lyu, mixup, read_record, read_source
+from checkwise.study.baselines import OpenRun, across_domains, read_record, read_source
+from checkwise.study.baselines.across_domains import coral, mmd
 from checkwise.study.baselines.evaluate import open_data, open_run
-from checkwise.study.baselines.lyu import coral, mmd
 from checkwise.study.folder import open_cohort
 from tests.refusals import refused
 from tests.weights.cohorts import copied, derive, run_folders
@@ -72,7 +72,7 @@ def test_lyu_takes_low_loss_then_risk_plus_discrepancy(
     apart = []
     for t in low.tolist():
         opened.load(load_file(folder / "checkpoints" / f"step-{run.steps[t]:06d}.safetensors"))
-        features = lyu.source_features(opened)
+        features = across_domains.source_features(opened)
         assert sorted(features) == sorted(run.domains)
         apart.append(measure(list(features.values())))  # type: ignore[operator]
 
@@ -95,14 +95,17 @@ def test_mixup_takes_the_best_on_mixtures(cohort: Path, opened: OpenRun, by: str
     scores = []
     for step in record.inputs["candidates"]:
         opened.load(load_file(opened.folder / "checkpoints" / f"step-{step:06d}.safetensors"))
-        judged = [mixup.judge(opened.algorithm.predict(m.x), m) for m in mixup.mix(opened)]
+        judged = [
+            across_domains.judge(opened.algorithm.predict(m.x), m)
+            for m in across_domains.mix(opened)
+        ]
         accuracy, loss = np.mean(judged, axis=0)
         scores.append(-accuracy if by == "acc" else loss)
     assert step_of(tuple(record.notes)) == record.inputs["candidates"][int(np.argmin(scores))]
 
 
 def test_mixtures_are_of_validation_rows_and_the_same_every_time(opened: OpenRun) -> None:
-    first, second = mixup.mix(opened), mixup.mix(opened)
+    first, second = across_domains.mix(opened), across_domains.mix(opened)
     domains = len(opened.source_parts)
     assert len(first) == domains * (domains - 1) // 2
     for a, b in zip(first, second, strict=True):
@@ -117,10 +120,12 @@ def test_mixtures_are_of_validation_rows_and_the_same_every_time(opened: OpenRun
 
 
 def test_judging_a_mixture_by_hand() -> None:
-    mixture = mixup.Mixture(
+    mixture = across_domains.Mixture(
         torch.zeros(2, 1), torch.tensor([0.75, 0.5]), torch.tensor([0, 1]), torch.tensor([1, 1])
     )
-    accuracy, loss = mixup.judge(torch.log(torch.tensor([[0.8, 0.2], [0.6, 0.4]])), mixture)
+    accuracy, loss = across_domains.judge(
+        torch.log(torch.tensor([[0.8, 0.2], [0.6, 0.4]])), mixture
+    )
     assert accuracy == pytest.approx((0.75 + 0.0) / 2)
     expected = -(0.75 * np.log(0.8) + 0.25 * np.log(0.2) + np.log(0.4)) / 2
     assert loss == pytest.approx(expected, rel=1e-6)

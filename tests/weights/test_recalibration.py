@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from checkwise.study.baselines import OpenRun
-from checkwise.study.baselines.swad import with_batchnorm
+from checkwise.study.baselines.means import with_batchnorm
 from checkwise.study.train import build_algorithm
 from tests.runs import config, ready
 

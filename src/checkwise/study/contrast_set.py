@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Literal, get_args
 
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.study.compare import higher_is_better
 from checkwise.study.compared_method import Method
 from checkwise.study.method_table import method
-from checkwise.study.sweep import TomlTable, read_toml
+from checkwise.study.sweep import NAME, TEXT, StudyKey, TomlTable, one_of, read_toml
 
 Hoped = Literal["higher", "lower"]
 At = Literal["mean", "worst place"]
@@ -110,6 +110,21 @@ class ContrastSet:
         return {"title": self.title, "note": self.note, "contrast": contrasts}
 
 
+TOP: Final = (
+    StudyKey("title", TEXT, "what the contrasts are about", ""),
+    StudyKey("note", TEXT, "what a reader has to know; it is printed with the results", ""),
+)
+CONTRAST: Final = (
+    StudyKey("name", NAME, "what the table calls it"),
+    StudyKey("rule", TEXT, "the rule or method that is compared"),
+    StudyKey("reference", TEXT, "what is subtracted"),
+    StudyKey("metric", one_of(lambda: KNOWN_METRICS), "what is compared"),
+    StudyKey("hoped", one_of(lambda: get_args(Hoped)), "the direction", None),
+    StudyKey("family", TEXT, "contrasts tested together; without it, no test", ""),
+    StudyKey("at", one_of(lambda: get_args(At)), "the mean, or the worst place", "mean"),
+)
+
+
 def read_contrasts(path: Path) -> ContrastSet:
     """Read a file of contrasts."""
     return parse_contrasts(read_toml(path, "a file of contrasts"), str(path))
@@ -121,11 +136,8 @@ def parse_contrasts(values: Mapping[str, Any], file: str) -> ContrastSet:
     Raises:
         InputError: a key is missing, misspelt or has a value that it cannot have.
     """
-    top = TomlTable(values, "", file)
-    title = top.text("title", "", means="what the contrasts are about")
-    note = top.text("note", "", means="what a reader has to know; it is printed with the results")
-    listed = top.raw("contrast", [])
-    top.finish()
+    top = TomlTable(values, "", file).read(TOP, beside=("contrast",))
+    listed = values.get("contrast", [])
     if not isinstance(listed, list) or not listed:
         raise InputError(
             f"Expected at least one table [[contrast]] in {file}, but got none: add one.",
@@ -140,32 +152,20 @@ def parse_contrasts(values: Mapping[str, Any], file: str) -> ContrastSet:
             f"{names.count(twice[0])} times in {file}: rename one.",
             code="ambiguous",
         )
-    return ContrastSet(title, contrasts, note)
+    return ContrastSet(top["title"], contrasts, top["note"])
 
 
 def _contrast(table: TomlTable) -> PlannedContrast:
-    name = table.name("name", means="what the table calls it")
-    rule = table.text("rule", means="the rule or method that is compared")
-    reference = table.text("reference", means="what is subtracted")
-    metric = table.text("metric", among=KNOWN_METRICS, means="what is compared")
-    better: Hoped = "higher" if higher_is_better(metric) else "lower"
-    hoped = table.text("hoped", better, among=get_args(Hoped), means="the direction")
-    family = table.text("family", "", means="contrasts tested together; without it, no test")
-    at = table.text("at", "mean", among=get_args(At), means="the mean, or the worst place")
-    condition, where = table.raw("not_worse"), table.raw("where")
-    params = {side: table.raw(side) or {} for side in ("params", "reference_params")}
-    table.finish()
+    values = table.read(CONTRAST, beside=("params", "reference_params", "not_worse", "where"))
+    if values["hoped"] is None:
+        values["hoped"] = "higher" if higher_is_better(values["metric"]) else "lower"
+    condition, where = (table.values.get(name) for name in ("not_worse", "where"))
     one = PlannedContrast(
-        name=name,
-        rule=rule,
-        reference=reference,
-        metric=metric,
-        hoped=cast(Hoped, hoped),
-        family=family,
+        **values,
         not_worse=None if condition is None else _not_worse(condition, table),
         where=None if where is None else _where(where, table),
-        at=cast(At, at),
-        **{side: _params(side, given, table) for side, given in params.items()},
+        params=_params("params", table),
+        reference_params=_params("reference_params", table),
     )
     _check(one, table)
     return one
@@ -215,7 +215,8 @@ def _inner(values: Any, key: str, keys: tuple[str, ...], table: TomlTable) -> di
     return dict(values)
 
 
-def _params(side: str, values: Any, table: TomlTable) -> dict[str, Any]:
+def _params(side: str, table: TomlTable) -> dict[str, Any]:
+    values = table.values.get(side) or {}
     if not isinstance(values, Mapping):
         raise table.refuse(side, 'a table, such as {delta_pp = "1"}', values)
     return dict(values)

@@ -14,8 +14,7 @@ import numpy as np
 
 from checkwise.calibrators import DEFAULT, fit
 from checkwise.selection import DEFAULT_RULE, FEW_ERRORS, MEMBERS_DELTA_PP, SAFER, select
-from checkwise.study.baselines import members_mean
-from checkwise.study.baselines.feasible_mean import make_probabilities
+from checkwise.study.baselines.means import make_probabilities, plan_members
 from checkwise.study.baselines.recipe import Model, Plan, Recipe, StoredRun
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def plan_advised(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
         step = select(run.trajectory, params["safer"], guard=False).step
         notes = ("validation is saturated: the earliest near the best",)
         return Plan({"steps": [step], "source.jsonl": run.source_digest}, notes)
-    average = members_mean.plan(runs, params)
+    average = plan_members(runs, params)
     if len(average.inputs["steps"]) > 1:
         return average
     return plan_choice(runs, params)
@@ -76,7 +75,7 @@ CHOICE = Recipe(
 )
 DEPLOY_MEAN_PROBS = Recipe(
     f"what `deploy --average {FEW}` writes, with {DEFAULT}",
-    members_mean.plan,
+    plan_members,
     make,
     {"delta_pp": MEMBERS_DELTA_PP, "k": FEW, "calibrator": DEFAULT},
 )

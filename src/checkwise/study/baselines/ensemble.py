@@ -12,6 +12,7 @@ from checkwise.records import RunKey
 from checkwise.selection import select
 from checkwise.store import read_run
 from checkwise.study.baselines.derived import WEIGHTS, digest_of, folder_of, read_weights
+from checkwise.study.baselines.means import SMA, with_batchnorm
 from checkwise.study.baselines.recipe import (
     BATCHNORM,
     FROM_TRAINING,
@@ -20,8 +21,6 @@ from checkwise.study.baselines.recipe import (
     Recipe,
     StoredRun,
 )
-from checkwise.study.baselines.swad import with_batchnorm
-from checkwise.study.baselines.training_mean import SMA
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -98,8 +97,7 @@ def make_diwa(
     members = [read_checkpoint(run.folder, steps[str(run.key)]) for run in order]
     host = order[0]
     if not params["greedy"]:
-        model = _mean(host, members, params["minibatches"])
-        return {run.key: model for run in runs}
+        return dict.fromkeys((run.key for run in runs), _mean(host, members, params["minibatches"]))
     taken, model = [members[0]], _mean(host, members[:1], params["minibatches"])
     names = [str(host.key)]
     for run, weights in zip(order[1:], members[1:], strict=True):

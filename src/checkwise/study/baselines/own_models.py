@@ -33,8 +33,8 @@ from checkwise.store import (
     source_groups,
     source_logits,
 )
+from checkwise.study.baselines.means import averaged
 from checkwise.study.baselines.recipe import BATCHNORM
-from checkwise.study.baselines.swad import averaged
 from checkwise.study.folder import is_cohort, open_cohort
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.errors import InputError, naming_extras
+from checkwise.errors import naming_extras
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -39,11 +39,6 @@ def augment(
     """
     from PIL import Image
 
-    if images.ndim != 4 or images.shape[-1] != 3 or images.dtype != np.uint8:
-        raise InputError(
-            f"Expected uint8 images [n, height, width, 3], but got {images.dtype} "
-            f"{list(images.shape)} in augment(): pass decoded RGB images."
-        )
     side = images.shape[1] if size is None else size
     result = np.empty((len(images), side, side, 3), dtype=np.uint8)
     for row, pixels in enumerate(images):

@@ -51,17 +51,11 @@ def make_cache_folder(folder: Path) -> None:
         ) from error
 
 
-def publish(partial: Path, path: Path) -> None:
-    """Give a finished, synced file its final name, durably."""
-    os.replace(partial, path)
-    sync_folder(path.parent)
-
-
 @contextmanager
 def sole_builder(path: Path) -> Iterator[Path]:
     """Wait until no other process builds ``path``, then yield the partial file to build in.
 
-    The lock only saves double work; ``publish`` alone guarantees that a finished file is whole.
+    The lock only saves double work; the last rename alone guarantees that a finished file is whole.
     Under the lock the partial file has a fixed name, so that a killed build is continued by the
     next one. The host is part of that name because some network file systems lock per host only.
     Where the file system cannot lock at all, the name is unique and nothing is continued.
@@ -207,7 +201,8 @@ def cached_rows(
             with closing(RowWriter(partial, shape, dtype)) as rows:
                 fill(rows)
                 rows.finish()
-            publish(partial, path)
+            os.replace(partial, path)
+            sync_folder(path.parent)
             cached = stored()
     if cached is None:
         raise InputError(
@@ -301,10 +296,6 @@ class RowWriter:
                 f"(first: {missing[0]}) in {self.path.name}: run again to continue."
             )
         os.fsync(self._file)
-
-    def discard(self) -> None:
-        """Remove the unfinished file, when continuing it could never help."""
-        self.path.unlink(missing_ok=True)
 
     def _offset(self, row: int) -> int:
         return len(self._header) + row * self._row_bytes

@@ -1,6 +1,7 @@
-"""Identical examples: which there are, and which of them a de-duplicated data set keeps.
+"""A data set of several domains, and its identical examples.
 
-Examples are identical when their arrays are, byte for byte. The rule, for each group of them:
+Examples are identical when their arrays are, byte for byte. What
+a de-duplicated data set keeps of each group of them:
 
 - one domain, one label: the first stays, the others go (``"repeat"``);
 - more than one label: all go, since nobody knows which is right (``"conflicting labels"``);
@@ -124,21 +125,15 @@ class DomainDataset:
         _check_names(self.name, "domain", self.domains)
         check_unlike(self.name, self.domains)
         _check_names(self.name, "class", self.classes)
-        if not len(self.domains) == len(self.x) == len(self.y) == len(self.ids):
+        parts = [len(part) for part in (self.x, self.y, self.ids)]
+        if {*parts} != {len(self.domains)} or (self.groups and len(self.groups) != len(self.y)):
             raise InputError(
                 f"Expected examples, labels and ids for {len(self.domains)} domains, but got "
-                f"{len(self.x)}, {len(self.y)} and {len(self.ids)} in {self.name}: pass one of "
-                "each per domain.",
+                f"{', '.join(map(str, parts))} in {self.name}: pass one of each per domain.",
                 code="differs",
             )
-        for domain, x, y, ids in zip(self.domains, self.x, self.y, self.ids, strict=True):
-            _check_domain(f"domain {domain!r} of {self.name}", self, x, y, ids)
-        if self.groups and tuple(map(len, self.groups)) != self.sizes:
-            raise InputError(
-                f"Expected a group for each of {self.sizes} examples, but got "
-                f"{tuple(map(len, self.groups))} in {self.name}: pass one per example.",
-                code="differs",
-            )
+        for number in range(len(self.domains)):
+            _check_domain(self, number)
 
     @property
     def num_classes(self) -> int:
@@ -151,7 +146,7 @@ class DomainDataset:
         return tuple(len(y) for y in self.y)
 
     def domain_index(self, domain: str) -> int:
-        """Return the position of ``domain``; an unknown name lists the known ones."""
+        """The position of ``domain``; an unknown name lists the known ones."""
         check_domain_name(self.name, domain, self.domains)
         return self.domains.index(domain)
 
@@ -309,25 +304,24 @@ def check_unlike(name: str, domains: Sequence[str]) -> None:
             )
 
 
-def _check_domain(
-    where: str, dataset: DomainDataset, x: NDArray[Any], y: Labels, ids: tuple[str, ...]
-) -> None:
-    if not 0 < len(x) == len(y) == len(ids):
+def _check_domain(dataset: DomainDataset, number: int) -> None:
+    x, y, ids = dataset.x[number], dataset.y[number], dataset.ids[number]
+    where = f"domain {dataset.domains[number]!r} of {dataset.name}"
+    sizes = [len(x), len(y), len(ids)]
+    if dataset.groups:
+        sizes.append(len(dataset.groups[number]))
+    if {*sizes} != {len(y)} or not len(y):
         raise InputError(
-            f"Expected as many labels and ids as examples, and at least one, but got {len(x)} "
-            f"examples, {len(y)} labels and {len(ids)} ids in {where}: align them.",
+            "Expected as many labels, ids and groups as examples, and at least one, but got "
+            f"{', '.join(map(str, sizes))} in {where}: align them.",
             code="differs",
         )
+    wanted = "uint8 [n, height, width, channels]"
+    fits = x.ndim == 4 and x.dtype == np.uint8
     if dataset.kind == "features":
+        wanted = "floating [n, …]"
         fits = x.ndim >= 2 and x.dtype.kind == "f"
-    else:
-        fits = x.ndim == 4 and x.dtype == np.uint8
     if not fits:
-        wanted = (
-            "floating [n, …]"
-            if dataset.kind == "features"
-            else "uint8 [n, height, width, channels]"
-        )
         raise InputError(
             f"Expected {dataset.kind} as {wanted}, but got {x.dtype} {list(x.shape)} in {where}: "
             "convert the array, or choose another kind."
@@ -337,11 +331,6 @@ def _check_domain(
             f"Expected examples of one shape, but got {list(x.shape[1:])} beside "
             f"{list(dataset.x[0].shape[1:])} in {where}: bring all domains to one shape.",
             code="differs",
-        )
-    if y.dtype != np.int64 or y.ndim != 1:
-        raise InputError(
-            f"Expected int64 labels [n], but got {y.dtype} {list(y.shape)} in {where}: "
-            "convert them."
         )
     outside = np.flatnonzero((y < 0) | (y >= dataset.num_classes))
     if len(outside):

@@ -42,12 +42,6 @@ def frozen_features(
     killed extraction continues where it stopped.
     """
     stored = np.dtype(dtype)
-    if dataset.kind == "features" or batch_size < 1 or stored.kind != "f":
-        raise InputError(
-            f"Expected images or digits, a batch size of at least 1 and a floating type, but got "
-            f"{dataset.kind}, {batch_size} and {stored} in frozen_features({dataset.name}): "
-            "pass the data set as read from its images."
-        )
     identity = fingerprint(
         "frozen features", dataset.fingerprint, backbone, stored.str, str(batch_size)
     )

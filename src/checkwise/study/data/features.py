@@ -1,4 +1,4 @@
-"""The columns of a feature file: everything in it but the features, one value per example."""
+"""Feature files (.npz): features, and columns with one value per example."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from checkwise.errors import InputError
+from checkwise.errors import Code, InputError
 from checkwise.store import ArrayHeader, read_headers
 from checkwise.study.data.caches import RowWriter, cache_dir, cached_rows, content_hashes
 from checkwise.study.data.dataset import DomainDataset, fingerprint
@@ -26,39 +26,41 @@ MOST_NAMES = 100_000  # of values that are numbers and have no names of their ow
 _NAMES = {LABEL: "classes", DOMAIN: "domains"}  # arrays that name the values of these two columns
 
 
+def _refused(path: Path, wanted: str, got: object, do: str, code: Code = "format") -> InputError:
+    return InputError(f"Expected {wanted}, but got {got} in {str(path)!r}: {do}.", code=code)
+
+
+def _unreadable(path: Path, reason: object) -> InputError:
+    wanted = "a readable .npz file without Python objects"
+    return _refused(path, wanted, f"this: {reason}", _SAVE_PLAIN)
+
+
+_SAVE_PLAIN = "save plain arrays with np.savez(path, features=…, label=…, domain=…)"
+
+
 def read_columns(path: Path, *columns: str) -> dict[str, NDArray[Any]]:
     """The label and the asked-for columns of a feature file, with their names and file names."""
     try:
         with path.open("rb") as raw:
             file = np.load(raw, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
-                raise InputError(
-                    f"Expected an .npz file, but got a single array in {str(path)!r}: "
-                    "save with np.savez(path, features=…, label=…, domain=…).",
-                    code="format",
-                )
+                raise _refused(path, "an .npz file", "a single array", _SAVE_PLAIN)
             required = list(dict.fromkeys(["features", LABEL, *columns]))
             absent = [key for key in required if key not in file.files]
             if absent:
-                raise InputError(
-                    f"Expected the keys {', '.join(required)}, but got {', '.join(file.files)} in "
-                    f"{str(path)!r}: add {', '.join(absent)}.",
-                    code="missing",
-                )
+                wanted, got = f"the keys {', '.join(required)}", ", ".join(file.files)
+                raise _refused(path, wanted, got, f"add {', '.join(absent)}", "missing")
             raw.seek(0)
             per_row = tuple(dict.fromkeys([LABEL, *columns, "filename"]))
             _check_sizes(read_headers(raw), per_row, path)
             keys = {*per_row, *_NAMES.values()} & set(file.files)
             return {key: file[key] for key in sorted(keys)}
     except FileNotFoundError as error:
-        raise InputError(
-            f"Expected a feature file, but got nothing in {str(path)!r}: check the path.",
-            code="missing",
-        ) from error
+        raise _refused(path, "a feature file", "nothing", "check the path", "missing") from error
     except InputError:
         raise
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise unreadable(path, error) from error
+        raise _unreadable(path, error) from error
 
 
 def _check_sizes(arrays: Mapping[str, ArrayHeader], columns: tuple[str, ...], path: Path) -> None:
@@ -66,11 +68,9 @@ def _check_sizes(arrays: Mapping[str, ArrayHeader], columns: tuple[str, ...], pa
     rows = arrays["features"].shape[:1] or (0,)
     for key in columns:
         if key in arrays and arrays[key].shape != rows:
-            raise InputError(
-                f"Expected one {key} for each of the {rows[0]} rows of features, but got shape "
-                f"{list(arrays[key].shape)} in {str(path)!r}: save `{key}` with shape [n].",
-                code="differs",
-            )
+            wanted = f"one {key} for each of the {rows[0]} rows of features"
+            got = f"shape {list(arrays[key].shape)}"
+            raise _refused(path, wanted, got, f"save `{key}` with shape [n]", "differs")
 
 
 def named_column(path: Path, arrays: Mapping[str, NDArray[Any]], key: str) -> Column:
@@ -83,36 +83,28 @@ def named_column(path: Path, arrays: Mapping[str, NDArray[Any]], key: str) -> Co
         position = {name: index for index, name in enumerate(listed)}
         unknown = sorted(set(values.tolist()) - set(position))
         if unknown:
-            raise InputError(
-                f"Expected every {key} among `{names_key}`, but got {unknown[0]!r} in "
-                f"{str(path)!r}: list it in `{names_key}`.",
-                code="format",
-            )
+            wanted = f"every {key} among `{names_key}`"
+            raise _refused(path, wanted, repr(unknown[0]), f"list it in `{names_key}`")
         indices = np.array([position[value] for value in values.tolist()], dtype=np.int64)
         return indices, listed
-    if values.dtype.kind not in "iu":
-        raise InputError(
-            f"Expected `{key}` as integers or strings, but got {values.dtype} in {str(path)!r}: "
-            f"save it with dtype int64 or str.",
-            code="format",
-        )
+    _check_kind(path, key, values)
     indices = values.astype(np.int64)
     highest = int(indices.max(initial=-1))
     lowest = int(indices.min(initial=0))
+    do = f"number from 0 and name all of them in `{names_key}`"
     if names is None and highest >= MOST_NAMES:
-        raise InputError(
-            f"Expected `{key}` numbered from 0, but got {highest} in {str(path)!r}: number from 0, "
-            f"or name every one in `{names_key}`.",
-            code="format",
-        )
+        raise _refused(path, f"`{key}` numbered from 0", highest, do)
     limit = highest + 1 if names is None else len(names)
     if lowest < 0 or highest >= limit:
-        raise InputError(
-            f"Expected `{key}` in 0..{limit - 1}, but got {lowest if lowest < 0 else highest} in "
-            f"{str(path)!r}: number from 0 and name all of them in `{names_key}`.",
-            code="format",
-        )
+        got = lowest if lowest < 0 else highest
+        raise _refused(path, f"`{key}` in 0..{limit - 1}", got, do)
     return indices, names or tuple(str(index) for index in range(limit))
+
+
+def _check_kind(path: Path, key: str, values: NDArray[Any]) -> None:
+    if values.dtype.kind not in "iuU":
+        wanted = f"`{key}` as integers or strings"
+        raise _refused(path, wanted, values.dtype, "save it with dtype int64 or str")
 
 
 def column(path: Path, arrays: Mapping[str, NDArray[Any]], key: str) -> Column:
@@ -120,29 +112,12 @@ def column(path: Path, arrays: Mapping[str, NDArray[Any]], key: str) -> Column:
     if key in _NAMES:
         return named_column(path, arrays, key)
     values = arrays[key]
-    if values.dtype.kind not in "iuU":
-        raise InputError(
-            f"Expected `{key}` as integers or strings, but got {values.dtype} in {str(path)!r}: "
-            f"save it with dtype int64 or str.",
-            code="format",
-        )
+    _check_kind(path, key, values)
     names, indices = np.unique(values, return_inverse=True)
     if "" in names.tolist():
-        raise InputError(
-            f"Expected a name in every row of `{key}`, but got an empty one in {str(path)!r}: fill "
-            "it in, or remove those rows.",
-            code="format",
-        )
+        wanted = f"a name in every row of `{key}`"
+        raise _refused(path, wanted, "an empty one", "fill it in, or remove those rows")
     return indices.astype(np.int64), tuple(str(name) for name in names.tolist())
-
-
-def unreadable(path: Path, reason: object) -> InputError:
-    """The error for a file that is no plain .npz."""
-    return InputError(
-        f"Expected a readable .npz file without Python objects, but got: {reason} in "
-        f"{str(path)!r}: save plain arrays with np.savez(path, features=…, label=…, domain=…).",
-        code="format",
-    )
 
 
 _ROWS_AT_ONCE = 1024
@@ -160,8 +135,7 @@ def open_features(
     """Open a feature file.
 
     Args:
-        path: the file.
-        name: by default the file's name without its suffix.
+        path: the file; its name without suffix is the default ``name``.
         domain_by: the column that says which domain an example belongs to.
         groups: the column that says which group it belongs to: its site, its patient.
         cache: where the features are unpacked.
@@ -176,11 +150,9 @@ def open_features(
     order = np.argsort(domain_of, kind="stable")
     sizes = np.bincount(domain_of, minlength=len(domains))
     if not sizes.all():
-        raise InputError(
-            f"Expected rows in every domain, but got none for {domains[int(np.argmin(sizes))]!r} "
-            f"in {str(path)!r}: remove it from `domains`, or add its rows.",
-            code="empty",
-        )
+        got = f"none for {domains[int(np.argmin(sizes))]!r}"
+        do = "remove it from `domains`, or add its rows"
+        raise _refused(path, "rows in every domain", got, do, "empty")
     caches = cache_dir(cache)
     stored = np.dtype(np.float32) if dtype.itemsize > 4 else dtype.newbyteorder("=")
     content = content_hashes(path.parent, [path.name], cache=caches)[0]
@@ -248,11 +220,8 @@ def _features_header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
         shape, _, dtype = _array_header(member)
     if dtype.kind != "f" or len(shape) < 2 or 0 in shape:
         kind = "Python objects" if dtype.hasobject else str(dtype)
-        raise InputError(
-            f"Expected `features` as a non-empty floating array [n, …], but got {kind} "
-            f"{list(shape)} in {str(path)!r}: save it as float32 or float16.",
-            code="format",
-        )
+        wanted = "`features` as a non-empty floating array [n, …]"
+        raise _refused(path, wanted, f"{kind} {list(shape)}", "save it as float32 or float16")
     return shape, dtype
 
 
@@ -264,13 +233,9 @@ def _unpacker(path: Path, order: NDArray[np.int64]) -> Callable[[RowWriter], Non
         for first, chunk in _chunks(path):
             finite = np.isfinite(chunk).reshape(len(chunk), -1).all(axis=1)
             if not finite.all():
-                rows.discard()
-                raise InputError(
-                    f"Expected finite features, but got NaN or infinity in row "
-                    f"{first + int(np.argmin(finite))} in {str(path)!r}: remove or repair "
-                    "that row.",
-                    code="format",
-                )
+                rows.path.unlink(missing_ok=True)
+                got = f"NaN or infinity in row {first + int(np.argmin(finite))}"
+                raise _refused(path, "finite features", got, "remove or repair that row")
             targets = target_of[first : first + len(chunk)]
             # One write per stretch of rows that stay neighbours; usually the whole chunk.
             breaks = np.flatnonzero(np.diff(targets) != 1) + 1
@@ -296,9 +261,9 @@ def _chunks(path: Path) -> Iterator[tuple[int, NDArray[Any]]]:
             try:
                 content = member.read(count * row_bytes)
             except (OSError, EOFError, zipfile.BadZipFile) as error:
-                raise unreadable(path, error) from error
+                raise _unreadable(path, error) from error
             if len(content) != count * row_bytes:
-                raise unreadable(path, "the features end early")
+                raise _unreadable(path, "the features end early")
             yield first, np.frombuffer(content, dtype=dtype).reshape(count, *shape[1:])
 
 

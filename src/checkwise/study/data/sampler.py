@@ -41,16 +41,6 @@ class MinibatchSampler:
                 f"{[len(pool) for pool in pools]} in MinibatchSampler: "
                 "pass each domain's `in` rows."
             )
-        if batch_size < 1:
-            raise InputError(
-                f"Expected `batch_size` of at least 1, but got {batch_size} in MinibatchSampler: "
-                "pass the number of examples per domain and update."
-            )
-        if seed < 0:
-            raise InputError(
-                f"Expected a `seed` of at least 0, but got {seed} in MinibatchSampler: "
-                "pass the run's training seed."
-            )
         self._pools = [np.asarray(pool, dtype=np.int64) for pool in pools]
         self._batch_size = batch_size
         self._seed = seed

@@ -1,15 +1,24 @@
-"""Seeds derived from names, so that a run's randomness depends on what it is and nothing else."""
+"""Which rows a run trains on, validates on and is evaluated on.
+
+Seeds are derived from names: a run's randomness depends on what it is and nothing else.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
+from checkwise.store import SplitBy, Validation
+from checkwise.study.data.dataset import DomainDataset
+
+Indices = NDArray[np.int64]
 
 
 def seed_hash(*parts: object) -> int:
@@ -69,9 +78,6 @@ def _plain(part: object) -> object:
     return part
 
 
-Indices = NDArray[np.int64]
-
-
 def split(
     n: int, *, domain_index: int, trial_seed: int, holdout: float = 0.2
 ) -> tuple[Indices, Indices]:
@@ -85,7 +91,6 @@ def split(
         >>> len(inside), len(out), out[:5].tolist()
         (1639, 409, [548, 677, 1997, 977, 1553])
     """
-    check_holdout(holdout)
     held_out = int(n * holdout)
     if held_out < 1 or held_out >= n:
         raise InputError(
@@ -96,15 +101,6 @@ def split(
     keys = np.arange(n, dtype=np.int64)
     np.random.RandomState(seed_hash(trial_seed, domain_index)).shuffle(keys)
     return keys[held_out:], keys[:held_out]
-
-
-def check_holdout(holdout: float) -> None:
-    """Refuse a share that is none."""
-    if not 0 < holdout < 1:
-        raise InputError(
-            f"Expected `holdout` between 0 and 1 (exclusive), but got {holdout} in split(): "
-            "pass the share of examples to hold out, such as 0.2."
-        )
 
 
 def split_groups(
@@ -123,7 +119,6 @@ def split_groups(
         >>> out.tolist()
         [25, 26, 27, 28, 29, 40, 41, 42, 43, 44]
     """
-    check_holdout(holdout)
     names, sizes = np.unique(groups, return_counts=True)
     if len(names) < 2:
         raise InputError(
@@ -181,3 +176,134 @@ def split_both(
     drawn = np.zeros(len(others), dtype=bool)
     drawn[keys[: len(by_groups)]] = True
     return others[~drawn], others[drawn], by_groups
+
+
+@dataclass(frozen=True, eq=False)
+class SourceSplit:
+    """The rows of one source domain: to train on, and of each validation set.
+
+    The first of ``validation`` is the run's own; with ``split_by = "both"`` there are two.
+    """
+
+    domain: int
+    train: Indices
+    validation: Mapping[Validation, Indices]
+
+
+def source_splits(
+    dataset: DomainDataset,
+    held_out: Sequence[str],
+    *,
+    split_by: SplitBy,
+    trial_seed: int,
+    holdout: float,
+) -> list[SourceSplit]:
+    """The splits of every source domain; nothing that is held out is among their rows.
+
+    A domain of which places are held out is a source with the rows that are left.
+    """
+    if split_by != "examples" and not dataset.groups:
+        raise InputError(
+            f"Expected groups for split_by = {split_by!r}, but {dataset.name} has none: set "
+            "`groups` to the column of the feature file that names them.",
+            code="missing",
+        )
+    splits = []
+    for domain in source_domains(dataset, held_out):
+        rows = _left(dataset, domain, held_out)
+        seeds = {"domain_index": domain, "trial_seed": trial_seed, "holdout": holdout}
+        train, validation = _divide(dataset, domain, rows, split_by, seeds)
+        splits.append(SourceSplit(domain, train, validation))
+    return splits
+
+
+def source_domains(dataset: DomainDataset, held_out: Sequence[str]) -> list[int]:
+    """Indices of the domains with examples that are not held out."""
+    for name in held_out:
+        dataset.target_index(name)
+    left = [d for d in range(len(dataset.domains)) if len(_left(dataset, d, held_out))]
+    check_sources(held_out, left, dataset.name)
+    return left
+
+
+def check_sources(held_out: Sequence[str], left: Sequence[object], name: str) -> None:
+    """Refuse to hold out all of a data set."""
+    if not left:
+        raise InputError(
+            f"Expected at least one source domain, but all of {', '.join(held_out)} are held out "
+            f"of {name}: hold out fewer domains.",
+            code="empty",
+        )
+
+
+def target_rows(
+    dataset: DomainDataset, name: str, *, trial_seed: int, holdout: float
+) -> tuple[int, Indices]:
+    """The domain of what is held out, and its rows: a place whole, a domain's `in` split."""
+    if dataset.places:
+        place = dataset.places[dataset.target_index(name)]
+        return place.domain, place.rows
+    domain = dataset.domain_index(name)
+    inside, _ = split(
+        dataset.sizes[domain], domain_index=domain, trial_seed=trial_seed, holdout=holdout
+    )
+    return domain, inside
+
+
+def described(
+    dataset: DomainDataset, held_out: Sequence[str], splits: Sequence[SourceSplit]
+) -> dict[str, Any] | None:
+    """Sizes of the splits and names of their groups, for ``run.json``; None without groups."""
+    if not dataset.groups:
+        return None
+
+    def groups(domain: int, rows: Indices) -> list[str]:
+        present = np.unique(dataset.groups[domain][rows]).tolist()
+        return [dataset.group_names[group] for group in present]
+
+    facts: dict[str, Any] = {}
+    for part in splits:
+        entry: dict[str, Any] = {"train": len(part.train)}
+        entry.update({name: len(rows) for name, rows in part.validation.items()})
+        if "groups" in part.validation:
+            entry["validation_groups"] = groups(part.domain, part.validation["groups"])
+        facts[dataset.domains[part.domain]] = entry
+    places = {place.name: place for place in dataset.places}
+    wanted = [places[name] for name in held_out if name in places]
+    return {
+        "sources": facts,
+        "places": {
+            place.name: {"n": len(place.rows), "groups": groups(place.domain, place.rows)}
+            for place in wanted
+        },
+    }
+
+
+def _left(dataset: DomainDataset, domain: int, held_out: Sequence[str]) -> Indices:
+    """The rows of a domain that are not held out."""
+    if not dataset.places:
+        gone = dataset.domains[domain] in held_out
+        return np.arange(0 if gone else dataset.sizes[domain], dtype=np.int64)
+    stays = np.ones(dataset.sizes[domain], dtype=bool)
+    for place in dataset.places:
+        if place.domain == domain and place.name in held_out:
+            stays[place.rows] = False
+    return np.flatnonzero(stays)
+
+
+def _divide(
+    dataset: DomainDataset, domain: int, rows: Indices, split_by: SplitBy, seeds: Mapping[str, Any]
+) -> tuple[Indices, dict[Validation, Indices]]:
+    try:
+        if split_by == "examples":
+            inside, out = split(len(rows), **seeds)
+            return rows[inside], {"examples": rows[out]}
+        groups = dataset.groups[domain][rows]
+        if split_by == "groups":
+            inside, out = split_groups(groups, **seeds)
+            return rows[inside], {"groups": rows[out]}
+        inside, by_examples, by_groups = split_both(groups, **seeds)
+    except InputError as error:
+        where = f"domain {dataset.domains[domain]!r} of {dataset.name}"
+        raise InputError(f"{error} ({where})", code=error.code) from None
+    return rows[inside], {"examples": rows[by_examples], "groups": rows[by_groups]}

@@ -28,13 +28,10 @@ from checkwise.study.folder.lease import Holder as Holder
 from checkwise.study.folder.lease import Lease as Lease
 from checkwise.study.folder.lease import LeaseLostError as LeaseLostError
 from checkwise.study.folder.lease import clock_of as clock_of
-from checkwise.study.folder.lease import holder as holder
-from checkwise.study.folder.lease import is_here as is_here
 from checkwise.study.folder.lease import last_failure as last_failure
+from checkwise.study.folder.lease import last_holder as last_holder
 from checkwise.study.folder.lease import last_line as last_line
-from checkwise.study.folder.lease import last_sign as last_sign
 from checkwise.study.folder.lease import read_failures as read_failures
-from checkwise.study.folder.lease import seems_alive as seems_alive
 from checkwise.study.folder.lease import take as take
 from checkwise.study.folder.lease import tries as tries
 from checkwise.study.folder.lease import write_failure as write_failure

@@ -1,4 +1,4 @@
-"""Which code is running: the commit where it is a checkout, and a hash of every file either way."""
+"""The plan of a study's folder, and which code is running."""
 
 from __future__ import annotations
 
@@ -127,11 +127,7 @@ def write_cohort(
 
 
 def open_cohort(path: Path | str) -> CohortRecord:
-    """Read ``cohort.json``.
-
-    Raises:
-        InputError: it is not a plan, it was changed, or a run's folder leads out of the cohort.
-    """
+    """Read ``cohort.json``."""
     path = Path(path)
     file = path / COHORT_FILE
     plan = read_plan(path)
@@ -142,13 +138,8 @@ def open_cohort(path: Path | str) -> CohortRecord:
     )
     datasets = {key.dataset for key in plan.runs.values()}
     roles = plan.content.get("roles") or dict.fromkeys(datasets, role)
-    if not isinstance(roles, dict) or not all(isinstance(role, str) for role in roles.values()):
-        raise InputError(
-            f"Expected the role of every data set, but got {reprlib.repr(roles)} in {file}: "
-            "restore the file from a copy.",
-            code="damaged",
-        )
-    if not set(roles.values()) <= set(ROLES) or role != _common(roles):
+    known = isinstance(roles, dict) and all(one in ROLES for one in roles.values())
+    if not known or role != _common(roles):
         raise InputError(
             f"Expected the role of every data set, {' or '.join(ROLES)}, but got "
             f"{reprlib.repr(roles)} and {reprlib.repr(role)} for all in {file}: restore the file "
@@ -177,17 +168,6 @@ def is_cohort(path: Path) -> bool:
     return has_file(path, COHORT_FILE)
 
 
-def _difference(one: RunKey, other: RunKey) -> str:
-    """The first names in which two runs differ."""
-    words = {"dataset": "data sets", "algorithm": "algorithms", "held_out": "held-out domains"}
-    for fact, word in words.items():
-        names = [getattr(key, fact) for key in (one, other)]
-        if names[0] != names[1]:
-            first, second = (n if isinstance(n, str) else "+".join(n) for n in names)
-            return f"runs of the {word} {first!r} and {second!r}"
-    return f"{one} and {other}"
-
-
 def _common(roles: Mapping[str, str]) -> str:
     distinct = set(roles.values())
     return distinct.pop() if len(distinct) == 1 else "mixed"
@@ -206,8 +186,8 @@ def check_folders(keys: Sequence[RunKey]) -> None:
         other = slugs.setdefault(slug.casefold(), key)
         if other != key:
             raise InputError(
-                f"Expected runs with different names, but {_difference(other, key)} would share "
-                f"the folder {slug}: rename one.",
+                f"Expected runs with different names, but {other} and {key} would share the folder "
+                f"{slug}: rename a data set, an algorithm or a held-out domain.",
                 code="ambiguous",
             )
         files = [heldout_file(domain).casefold() for domain in key.held_out]

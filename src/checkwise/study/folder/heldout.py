@@ -89,9 +89,6 @@ def unseal(place: Path) -> None:
     """Mark the cohort around a run, or around a file of one, as opened.
 
     For held-out results that are in no file, such as those computed again from weights.
-
-    Raises:
-        InputError: there is no cohort to mark.
     """
     cohorts = _cohorts_around(place)
     if not cohorts:

@@ -1,4 +1,9 @@
-"""Why tries at a run failed: one file for each, written by whoever noticed it."""
+"""Who works on a run, and why tries at it failed.
+
+A lease only spares work: two workers on one run never harm each other (``store/attempts.py``). On
+one machine the system's lock tells whether its holder lives, and a killed one lets go at once.
+Between machines, on a disk without locks, and of a process that was stopped, its silence tells.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +16,13 @@ import socket
 import tempfile
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.store import (
-    ERROR_FILE,
     LAYOUT_SCHEMA,
     LEASE_FILE,
     attempts_folder,
@@ -36,15 +40,6 @@ from checkwise.store import names as disk_names
 RETRIES: Final = 2
 LONGEST_LINE: Final = 2000
 SUFFIX: Final = ".failed"
-_KINDS: Final = {
-    "round": str,
-    "number": int,
-    "host": str,
-    "reason": str,
-    "log": str,
-    "updates": int,
-    "lost": bool,
-}
 
 
 @dataclass(frozen=True)
@@ -70,6 +65,26 @@ class Failure:
     lost: bool = False
 
 
+_FAILURE: Final = {
+    **dict.fromkeys(("round", "host", "reason", "log"), str),
+    **dict.fromkeys(("number", "updates"), int),
+    "lost": bool,
+}
+_HOLDER: Final = {"token": str, "host": str, "pid": int}
+
+
+def _facts(folder: Path, name: str, kinds: dict[str, type]) -> dict[str, Any] | None:
+    """The facts in a small file that anybody may have written; None where it is damaged."""
+    try:
+        content = parse(read_file(folder, name))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(content, dict):
+        return None
+    whole = all(type(content.get(fact)) is kind for fact, kind in kinds.items())
+    return {fact: content[fact] for fact in kinds} if whole else None
+
+
 def write_failure(run: Path, token: str, failure: Failure) -> None:
     """Keep the reason of a failed try; ``token`` is that of its lease."""
     content = {"schema": LAYOUT_SCHEMA, **asdict(failure)}
@@ -80,7 +95,8 @@ def read_failures(run: Path) -> list[Failure]:
     """Every failed try at a run, in order; damaged files are skipped."""
     place = attempts_folder(run)
     names = [name for name in disk_names(place) or () if name.endswith(SUFFIX)]
-    failures = [failure for name in names if (failure := _read(place, name)) is not None]
+    found = [_facts(place, name, _FAILURE) for name in names]
+    failures = [Failure(**facts) for facts in found if facts is not None]
     return sorted(failures, key=lambda failure: failure.number)
 
 
@@ -98,18 +114,14 @@ def tries(failures: list[Failure], round_: str, updates: int) -> int:
 
 def last_failure(run: Path) -> Failure | None:
     """The last failed try at a run; None where none failed, or a worker was lost."""
-    if has_file(run, ERROR_FILE):  # of an older version of checkwise
-        lines = read_file(run, ERROR_FILE).decode(errors="replace").strip().splitlines()
-        return Failure("", 1, "", lines[-1] if lines else "no reason was recorded")
     failures = [failure for failure in read_failures(run) if not failure.lost]
     return failures[-1] if failures else None
 
 
 def last_line(run: Path, failure: Failure) -> str | None:
     """The last line that a failed try printed; None where nothing can be read of it."""
-    place = attempts_folder(run)
     try:
-        with open_file(place, failure.log) as file:
+        with open_file(attempts_folder(run), failure.log) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LONGEST_LINE))
             lines = file.read().decode(errors="replace").strip().splitlines()
     except (InputError, OSError):
@@ -117,22 +129,8 @@ def last_line(run: Path, failure: Failure) -> str | None:
     return lines[-1].strip() if lines else None
 
 
-def _read(place: Path, name: str) -> Failure | None:
-    try:
-        content = parse(read_file(place, name))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(content, dict):
-        return None
-    facts = {entry: content.get(entry) for entry in _KINDS}
-    if any(type(facts[entry]) is not kind for entry, kind in _KINDS.items()):
-        return None
-    return Failure(**facts)  # type: ignore[arg-type]
-
-
 STALE_SECONDS = 300.0
 BEAT_SECONDS = 30.0
-SETTLE_SECONDS = 1.0
 BEATS_BEFORE_TAKEOVER = 6
 SILENT_SECONDS = 3 * BEAT_SECONDS  # a holder that lives has given a sign since
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
@@ -147,11 +145,21 @@ class LeaseLostError(CheckwiseError):
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a run."""
+    """Who wrote a lease, and when it was last beaten, by the clock of its disk."""
 
     host: str
     pid: int
     token: str
+    beaten: float
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is, or was, a process of this machine."""
+        return self.host == socket.gethostname()
+
+    def seems_alive(self, now: float) -> bool:
+        """On this machine its process tells, elsewhere its silence."""
+        return _process_exists(self.pid) if self.is_here else now - self.beaten < STALE_SECONDS
 
 
 class Lease:
@@ -161,16 +169,16 @@ class Lease:
     run back.
     """
 
-    def __init__(
-        self, path: Path, file: int, token: str, *, before: Holder | None, beat: float
-    ) -> None:
+    def __init__(self, path: Path, file: int, *, before: Holder | None, beat: float) -> None:
         self.path = path
-        self.token = token
         self.before = before
+        self.token = secrets.token_hex(16)
         self._file = file
-        self._beat_seconds = beat
+        content = {"token": self.token, "host": socket.gethostname(), "pid": os.getpid()}
+        os.ftruncate(file, 0)
+        os.pwrite(file, json.dumps(content).encode(), 0)
         self._ended = threading.Event()
-        self._heart = threading.Thread(target=self._beat, daemon=True, name="lease")
+        self._heart = threading.Thread(target=self._beat, args=(beat,), daemon=True, name="lease")
         self._heart.start()
 
     def __enter__(self) -> Self:
@@ -181,7 +189,8 @@ class Lease:
 
     def held(self) -> bool:
         """Whether no other process has taken the run over."""
-        return _content(self.path).get("token") == self.token
+        found = last_holder(self.path.parent)
+        return found is not None and found.token == self.token
 
     def check(self) -> None:
         """Raise ``LeaseLostError`` unless this process still holds the run."""
@@ -203,165 +212,49 @@ class Lease:
         os.close(self._file)
         self._file = -1
 
-    def _beat(self) -> None:
-        while not self._ended.wait(self._beat_seconds):
+    def _beat(self, seconds: float) -> None:
+        while not self._ended.wait(seconds):
             with suppress(OSError):
                 os.utime(self._file)
 
 
-def take(folder: Path, *, takeover: float | None = None) -> Lease | None:
+def take(folder: Path, *, takeover: float = STALE_SECONDS) -> Lease | None:
     """The lease of a folder, or None while another process holds it.
 
     Args:
         folder: what to lock; made if there is none.
         takeover: seconds without a beat after which the lease is free, even if its process lives.
-            Without it, a living process of this machine keeps its lease, and one of another
-            machine loses it after ``STALE_SECONDS``.
     """
+    path = folder / LEASE_FILE
+    beat = min(BEAT_SECONDS, takeover / BEATS_BEFORE_TAKEOVER)
+    robbed: Holder | None = None
     with writing(folder):
         while True:
-            with suppress(FileNotFoundError):  # its holder has let go and removed the folder
-                return _take(folder / LEASE_FILE, takeover)
+            folder.mkdir(parents=True, exist_ok=True)
+            has_file(folder, LEASE_FILE)  # refuses anything but a regular file
+            with suppress(FileNotFoundError), ExitStack() as stack:  # its last holder removed it
+                file = os.open(path, _FLAGS, 0o666)
+                stack.callback(os.close, file)
+                locked = _lock(file)
+                found = last_holder(folder)
+                silent = abs(clock_of(folder) - os.fstat(file).st_mtime) >= takeover
+                if not _is_free(found, locked=locked, silent=silent):
+                    return None
+                check_tree(folder)  # from here on files are written and deleted in it
+                if locked is False:  # by a process that was stopped: put a new file in its place
+                    path.unlink()
+                    robbed = found
+                elif os.path.samestat(os.fstat(file), path.stat()):
+                    lease = Lease(path, file, before=found or robbed, beat=beat)
+                    stack.pop_all()
+                    return lease
 
 
-def _take(path: Path, takeover: float | None) -> Lease | None:
-    file, locked = _open(path)
-    try:
-        before = _holder(_content(path))
-        elsewhere = before is not None and not is_here(before)
-        in_place = locked is True
-        if locked is None:  # the process tells instead
-            locked = before is None or elsewhere or not _process_exists(before.pid)
-        if not _is_free(path, locked=locked, elsewhere=elsewhere, takeover=takeover):
-            os.close(file)
-            return None
-        check_tree(path.parent)  # from here on files are written and deleted in it
-        if in_place:
-            token = _sign(file)
-        else:
-            robbed = file
-            file, token = _replace(path)
-            os.close(robbed)
-        if elsewhere and takeover is None:
-            # Two machines may take a stale lease over at once: the later token stays.
-            time.sleep(SETTLE_SECONDS)
-            if _content(path).get("token") != token:
-                os.close(file)
-                return None
-    except (OSError, InputError):
-        os.close(file)
-        raise
-    beat = BEAT_SECONDS if takeover is None else min(BEAT_SECONDS, takeover / BEATS_BEFORE_TAKEOVER)
-    return Lease(path, file, token, before=before, beat=beat)
-
-
-def _open(path: Path) -> tuple[int, bool | None]:
-    """The lease's file, and whether this process has locked it; None on a disk without locks."""
-    while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        has_file(path.parent, path.name)  # refuses anything but a regular file
-        file = os.open(path, _FLAGS, 0o666)
-        try:
-            locked = _lock(file)
-            if not locked or _is_at(file, path):
-                return file, locked
-        except BaseException:
-            os.close(file)
-            raise
-        os.close(file)  # its last holder removed this file between our opening and our locking
-
-
-def _is_free(path: Path, *, locked: bool, elsewhere: bool, takeover: float | None) -> bool:
-    if locked and not elsewhere:
-        return True
-    if takeover is None:
-        return locked and _is_silent(path, STALE_SECONDS)
-    return _is_silent(path, takeover)
-
-
-# When a lease was last beaten, and since when this process has seen no later beat.
-_beaten: dict[Path, tuple[int, float]] = {}
-
-
-def _is_silent(path: Path, seconds: float) -> bool:
-    """Whether a lease was not beaten for a time, by the disk's clock or while this process looked.
-
-    A lease from before the disk's clock was set back would seem fresh for long.
-    """
-    beaten, now = path.stat().st_mtime_ns, time.monotonic()
-    if path not in _beaten or _beaten[path][0] != beaten:
-        _beaten[path] = (beaten, now)
-    silent = now - _beaten[path][1] >= seconds or _silence(path) >= seconds
-    if silent:
-        del _beaten[path]
-    return silent
-
-
-def _sign(file: int) -> str:
-    """Write a new token and who this process is; the token."""
-    token = secrets.token_hex(16)
-    content = json.dumps({"token": token, "host": socket.gethostname(), "pid": os.getpid()})
-    os.ftruncate(file, 0)
-    os.pwrite(file, content.encode(), 0)
-    return token
-
-
-def _replace(path: Path) -> tuple[int, str]:
-    """Put a lease of this process in the place of one that another process has locked."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    file = os.open(temporary, _FLAGS | os.O_EXCL, 0o666)
-    try:
-        _lock(file)
-        token = _sign(file)
-        temporary.replace(path)
-    except BaseException:
-        os.close(file)
-        temporary.unlink(missing_ok=True)
-        raise
-    return file, token
-
-
-def holder(folder: Path) -> Holder | None:
-    """Who seems to hold a run; its lease is not touched."""
-    named = _holder(_content(folder / LEASE_FILE))
-    if named is None:
-        return None
-    silent = 0.0 if is_here(named) else silence(folder)
-    return named if seems_alive(named, silent) else None
-
-
-def seems_alive(named: Holder, silent: float) -> bool:
-    """Whether a holder lives: on this machine its process tells, elsewhere its silence."""
-    return _process_exists(named.pid) if is_here(named) else silent < STALE_SECONDS
-
-
-def is_here(named: Holder) -> bool:
-    """Whether a holder is, or was, a process of this machine."""
-    return named.host == socket.gethostname()
-
-
-def silence(folder: Path) -> float:
-    """Seconds since the last beat of a folder's lease, by the clock of its disk."""
-    try:
-        return _silence(folder / LEASE_FILE)
-    except FileNotFoundError:
-        return float("inf")
-
-
-def last_sign(folder: Path) -> tuple[Holder, float] | None:
-    """Who wrote the lease of a folder, and when it was last beaten, by the clock of the disk.
-
-    That process may be gone: see ``holder``.
-    """
-    named = _holder(_content(folder / LEASE_FILE))
-    try:
-        return None if named is None else (named, (folder / LEASE_FILE).stat().st_mtime)
-    except FileNotFoundError:
-        return None
-
-
-def _silence(path: Path) -> float:
-    return clock_of(path.parent) - path.stat().st_mtime
+def _is_free(found: Holder | None, *, locked: bool | None, silent: bool) -> bool:
+    """A lock alone tells of this machine; ``silent`` also of a clock that was set back since."""
+    if found is None:
+        return silent or locked is not False
+    return silent or (locked is True and found.is_here)
 
 
 def _lock(file: int) -> bool | None:
@@ -377,28 +270,15 @@ def _lock(file: int) -> bool | None:
     return True
 
 
-def _is_at(file: int, path: Path) -> bool:
+def last_holder(folder: Path) -> Holder | None:
+    """Who wrote the lease of a folder; that process may be gone."""
+    facts = _facts(folder, LEASE_FILE, _HOLDER)
+    if facts is None or not 0 < facts["pid"] < 2**31:
+        return None
     try:
-        return os.path.samestat(os.fstat(file), path.stat())
+        return Holder(**facts, beaten=(folder / LEASE_FILE).stat().st_mtime)
     except FileNotFoundError:
-        return False
-
-
-def _holder(content: dict[str, Any]) -> Holder | None:
-    return Holder(content["host"], content["pid"], content["token"]) if content else None
-
-
-def _content(path: Path) -> dict[str, Any]:
-    """Token, host and process of whoever wrote a lease; nothing where the file is damaged."""
-    try:
-        content = parse(read_file(path.parent, path.name))
-    except (OSError, ValueError):
-        return {}
-    kinds = {"token": str, "host": str, "pid": int}
-    whole = isinstance(content, dict) and all(
-        type(content.get(name)) is kind for name, kind in kinds.items()
-    )
-    return content if whole and 0 < content["pid"] < 2**31 else {}
+        return None
 
 
 def clock_of(folder: Path) -> float:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from checkwise.errors import CheckwiseError, InputError
+from checkwise.errors import CheckwiseError, Code, InputError
 from checkwise.records import RunKey
 from checkwise.store import (
     AVERAGES_FOLDER,
@@ -54,10 +54,6 @@ def pack(cohort: Path, out: Path) -> int:
 
     Held-out journals are copied unread, so the cohort is not marked as opened. The cohort that
     ``unpack`` makes is.
-
-    Raises:
-        InputError: a planned run is not finished, a journal changed since, or the log of
-            registrations is damaged.
     """
     runs = check_whole(cohort)
     names = [COHORT_FILE, *([LOG] if has_file(cohort, LOG) else [])]
@@ -74,7 +70,11 @@ def pack(cohort: Path, out: Path) -> int:
             tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
         ):
             for name in names:
-                content = _content(cohort / name)
+                file = cohort / name
+                content = read_file(file.parent, file.name)
+                if file.name == DONE_FILE:  # with only the files that come along
+                    mark = {**read_json(file), "files": packed_part(file.parent)}
+                    content = encode_json(mark).encode()
                 entry = tarfile.TarInfo(name)  # no times, owners or modes of this machine
                 entry.size = len(content)
                 archive.addfile(entry, io.BytesIO(content))
@@ -83,20 +83,8 @@ def pack(cohort: Path, out: Path) -> int:
     return len(runs)
 
 
-def _content(path: Path) -> bytes:
-    """A file as it is; ``done`` with only the files that come along."""
-    if path.name != DONE_FILE:
-        return read_file(path.parent, path.name)
-    mark = read_json(path)
-    return encode_json({**mark, "files": packed_part(path.parent)}).encode()
-
-
 def check_whole(cohort: Path) -> Mapping[RunKey, Path]:
-    """The runs of a cohort, if all are finished and their journals unchanged.
-
-    Raises:
-        InputError: a run is not, or the log of registrations is damaged.
-    """
+    """The runs of a cohort, if all are finished and their journals unchanged."""
     runs = open_cohort(cohort).runs
     unfinished = [folder.name for folder in runs.values() if not finished(folder)]
     if unfinished:
@@ -107,7 +95,17 @@ def check_whole(cohort: Path) -> Mapping[RunKey, Path]:
         )
     read_log(cohort)
     for folder in runs.values():
-        _check_unchanged(folder)
+        files = packed_part(folder)
+        for name in {**files, **dict.fromkeys(heldout_files(folder))}:
+            present = has_file(folder, name)
+            if not present or name not in files or fingerprint(folder, name) != files[name]:
+                what = "changed or removed" if name in files else "added"
+                raise InputError(
+                    f"Expected the records that the run finished with, but {folder / name} was "
+                    f"{what} since: `checkwise study status --verify` says what to do.",
+                    code="damaged",
+                )
+        read_run(folder)
     return runs
 
 
@@ -120,20 +118,6 @@ def packed_part(folder: Path) -> dict[str, Fingerprint]:
 def heldout_files(folder: Path) -> list[str]:
     """The journals on held-out domains that a run has."""
     return sorted(f"{HELDOUT_FOLDER}/{f.name}" for f in (folder / HELDOUT_FOLDER).glob("*.jsonl"))
-
-
-def _check_unchanged(folder: Path) -> None:
-    files = packed_part(folder)
-    for name in {**files, **dict.fromkeys(heldout_files(folder))}:
-        present = has_file(folder, name)
-        if not present or name not in files or fingerprint(folder, name) != files[name]:
-            what = "changed or removed" if name in files else "added"
-            raise InputError(
-                f"Expected the records that the run finished with, but {folder / name} was {what} "
-                "since: `checkwise study status --verify` says what to do.",
-                code="damaged",
-            )
-    read_run(folder)
 
 
 # What `pack` writes, and nothing else.
@@ -161,11 +145,7 @@ def unpack(file: Path, out: Path) -> None:
         )
     members = _members(file)
     if COHORT_FILE not in members:
-        raise InputError(
-            f"Expected a packed study (of `checkwise study pack`), but {file} holds no "
-            f"{COHORT_FILE}: it is another archive.",
-            code="damaged",
-        )
+        raise _no_packed_study(file, f"holds no {COHORT_FILE}", "damaged")
     with new_folder(out) as place:
         # The mark comes before the journals: at no time do they lie anywhere without it.
         of_runs = {name for name in members if name not in (COHORT_FILE, LOG)}
@@ -197,10 +177,14 @@ def _check(place: Path, file: Path) -> None:
         if not unplanned:
             return
         reason = f"the run {unplanned[0]} is not in the plan"
-    raise InputError(
-        f"Expected a packed study (of `checkwise study pack`), but {file} is not whole ({reason}): "
-        "fetch it again, or pack the study again.",
-        code="damaged",
+    raise _no_packed_study(file, f"is not whole ({reason})", "damaged")
+
+
+def _no_packed_study(file: Path, reason: str, code: Code) -> InputError:
+    return InputError(
+        f"Expected a packed study (of `checkwise study pack`), but {file} {reason}: fetch it "
+        "again, or pack the study again.",
+        code=code,
     )
 
 
@@ -210,9 +194,7 @@ def _members(file: Path) -> dict[str, bytes]:
         with lzma.open(file) as compressed:
             content = compressed.read(LARGEST + 1)
         if len(content) > LARGEST:
-            raise InputError(
-                f"Expected less than 1 GiB of journals, but {file} holds more.", code="unsupported"
-            )
+            raise _no_packed_study(file, "holds more than 1 GiB of journals", "unsupported")
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
             for entry in archive:
                 # A sparse file may claim any size, whatever the archive holds.
@@ -220,30 +202,15 @@ def _members(file: Path) -> dict[str, bytes]:
                 known = plain and _MEMBERS.fullmatch(entry.name)
                 body = archive.extractfile(entry) if known else None
                 if body is None:
-                    raise InputError(
-                        "Expected nothing but a study's records as plain files inside "
-                        f"{file}, but got {entry.name!r}: it is not a packed study.",
-                        code="outside",
-                    )
+                    reason = f"holds {entry.name!r}, which is no plain file of a study's records"
+                    raise _no_packed_study(file, reason, "outside")
                 if entry.name in members:
-                    raise InputError(
-                        f"Expected each file once inside {file}, but got {entry.name!r} twice: it "
-                        "is not a packed study.",
-                        code="damaged",
-                    )
+                    raise _no_packed_study(file, f"holds {entry.name!r} twice", "damaged")
                 members[entry.name] = body.read()
     except InputError:
         raise
     except ValueError as error:  # tarfile lets it through where a header has no number
-        raise InputError(
-            f"Expected a packed study (of `checkwise study pack`), but the headers in {file} are "
-            f"damaged ({error}): it is not a packed study.",
-            code="damaged",
-        ) from None
+        raise _no_packed_study(file, f"has damaged headers ({error})", "damaged") from None
     except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
-        raise InputError(
-            f"Expected a packed study (of `checkwise study pack`), but {file} cannot be read "
-            f"({error}): fetch it again.",
-            code="system",
-        ) from None
+        raise _no_packed_study(file, f"cannot be read ({error})", "system") from None
     return members

@@ -11,14 +11,13 @@ import fcntl
 import hashlib
 import json
 import os
-import stat
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.store import (
@@ -34,13 +33,18 @@ from checkwise.store import (
     finished,
     has_file,
     latest,
+    open_file,
     sync_folder,
     writing,
 )
 from checkwise.study.folder.cohort import is_cohort, open_cohort
 
-_PLAINLY: Final = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 LARGEST: Final = 2**28  # bytes; ten thousand runs take about a megabyte a line
+LOG: Final = REGISTRATIONS_FILE
+REGISTRATION: Final = "registration"
+CONTRASTS: Final = "contrasts"
+OPENED: Final = "opened"
+_MARKED: dict[Path, tuple[int, ...]] = {}  # logs with the mark, as this process last saw them
 
 
 @dataclass(frozen=True)
@@ -51,31 +55,30 @@ class Line:
     digest: str
 
 
-def read_chain(path: Path) -> tuple[tuple[Line, ...], bytes]:
-    """Every whole line in order, and what follows the last one; both empty without a file.
-
-    Raises:
-        InputError: the file cannot be read, or a line does not follow from the one before it.
-    """
-    *whole, rest = read_log_bytes(path).split(b"\n")
-    return _followed(path, whole), rest
-
-
-def read_log_bytes(path: Path) -> bytes:
+def _read(path: Path) -> bytes:
     """The content of a log, empty where there is none; anything but a regular file is refused."""
-    _refuse_link(path)
     try:
-        file = os.open(path, os.O_RDONLY | _PLAINLY)
-    except FileNotFoundError:
-        return b""
+        if not has_file(path.parent, path.name):
+            return b""
+        with open_file(path.parent, path.name) as file:
+            return _content(file, path)
     except OSError as error:
-        raise _unreadable(path, error) from None
-    try:
-        return _content(file, path)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    finally:
-        os.close(file)
+        raise InputError(
+            f"Expected a log that can be read, but got: {error.strerror} in {path}: make it "
+            "readable.",
+            code="system",
+        ) from None
+
+
+def _content(file: IO[bytes], path: Path) -> bytes:
+    size = os.fstat(file.fileno()).st_size
+    if size > LARGEST:
+        raise InputError(
+            f"Expected a log of at most {LARGEST} bytes, but got {size} in {path}: it was changed "
+            "by hand; restore it from a copy.",
+            code="damaged",
+        )
+    return file.read()
 
 
 def append_line(
@@ -92,21 +95,19 @@ def append_line(
             _followed(path, before.split(b"\n")[:-1])
         elif unless(before):
             return None
-        lines = _repaired(file, path, before)
+        lines = _repaired(file.fileno(), path, before)
         line = {**content, "previous": _last_digest(lines)}
         encoded = encode_line(line)
-        append_whole(file, encoded, at=len(lines))
+        append_whole(file.fileno(), encoded, at=len(lines))
         sync_folder(path.parent)
-    return Line(line, digest_of(encoded[:-1]))
+    return Line(line, _digest(encoded[:-1]))
 
 
-def digest_of(line: bytes) -> str:
-    """SHA-256 of a line without its end."""
+def _digest(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
 
 
-def broken(path: Path, number: int, fault: str = "does not") -> InputError:
-    """The error about a log, which names the line at fault."""
+def _broken(path: Path, number: int, fault: str = "does not") -> InputError:
     return InputError(
         "Expected a log in which every line follows from the one before it, but line "
         f"{number} of {path} {fault}: it was changed by hand; restore it from a copy.",
@@ -114,7 +115,7 @@ def broken(path: Path, number: int, fault: str = "does not") -> InputError:
     )
 
 
-def decoded(line: bytes) -> dict[str, Any] | None:
+def _decoded(line: bytes) -> dict[str, Any] | None:
     """A line as a JSON object, if it is one."""
     try:
         content = json.loads(line.decode())
@@ -126,17 +127,17 @@ def decoded(line: bytes) -> dict[str, Any] | None:
 def _followed(path: Path, lines: list[bytes]) -> tuple[Line, ...]:
     chain: list[Line] = []
     for number, line in enumerate(lines, start=1):
-        content = decoded(line)
+        content = _decoded(line)
         if content is None:
-            raise broken(path, number, "is not a JSON object in UTF-8")
+            raise _broken(path, number, "is not a JSON object in UTF-8")
         if content.get("previous") != (chain[-1].digest if chain else ""):
-            raise broken(path, number)
-        chain.append(Line(content, digest_of(line)))
+            raise _broken(path, number)
+        chain.append(Line(content, _digest(line)))
     return tuple(chain)
 
 
 def _last_digest(lines: bytes) -> str:
-    return digest_of(lines[:-1].rpartition(b"\n")[2]) if lines else ""
+    return _digest(lines[:-1].rpartition(b"\n")[2]) if lines else ""
 
 
 def _repaired(file: int, path: Path, content: bytes) -> bytes:
@@ -146,7 +147,7 @@ def _repaired(file: int, path: Path, content: bytes) -> bytes:
         return content
     lines = whole + end
     number = lines.count(b"\n") + 1
-    if (decoded(rest) or {}).get("previous") == _last_digest(lines):
+    if (_decoded(rest) or {}).get("previous") == _last_digest(lines):
         append_whole(file, b"\n", at=len(content))
         lines = content + b"\n"
         repair = "lacked only its end, which was added"
@@ -161,67 +162,18 @@ def _repaired(file: int, path: Path, content: bytes) -> bytes:
     return lines
 
 
-def _content(file: int, path: Path) -> bytes:
-    state = os.fstat(file)
-    if not stat.S_ISREG(state.st_mode) and not stat.S_ISDIR(state.st_mode):  # reading says so
-        raise InputError(
-            f"Expected a log in a plain file, but {path} is a device or a pipe: move it away.",
-            code="unsupported",
-        )
-    if state.st_size > LARGEST:
-        raise InputError(
-            f"Expected a log of at most {LARGEST} bytes, but got {state.st_size} in {path}: it was "
-            "changed by hand; restore it from a copy.",
-            code="damaged",
-        )
-    parts = []
-    at = 0
-    while part := os.pread(file, 2**24, at):
-        parts.append(part)
-        at += len(part)
-    return b"".join(parts)
-
-
 @contextmanager
-def _locked(path: Path) -> Iterator[int]:
+def _locked(path: Path) -> Iterator[IO[bytes]]:
     """The open log, locked for one writer at a time."""
-    _refuse_link(path)
-    file = os.open(path, os.O_RDWR | os.O_CREAT | _PLAINLY, 0o666)
-    try:
+    has_file(path.parent, path.name)  # refuses anything but a regular file
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, 0o666), "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # closing it lets go
         yield file
-    finally:
-        os.close(file)
-
-
-def _refuse_link(path: Path) -> None:
-    if path.is_symlink():
-        raise InputError(
-            f"Expected a log in a plain file, but {path} is a link: put the file itself there.",
-            code="outside",
-        )
-
-
-def _unreadable(path: Path, error: OSError) -> InputError:
-    return InputError(
-        f"Expected a log that can be read, but got: {error.strerror} in {path}: make it readable.",
-        code="system",
-    )
-
-
-LOG: Final = REGISTRATIONS_FILE
-REGISTRATION: Final = "registration"
-CONTRASTS: Final = "contrasts"
-OPENED: Final = "opened"
-_MARKED: dict[Path, tuple[int, ...]] = {}  # logs with the mark, as this process last saw them
 
 
 def read_lines(cohort: Path) -> tuple[Line, ...]:
-    """Every whole line with its digest; none where there is no log. A torn end gives a warning.
-
-    Raises:
-        InputError: the log cannot be read, or a line is not as this version writes it.
-    """
+    """Every whole line with its digest; none where there is no log. A torn end gives a warning."""
     lines, torn = _checked(Path(cohort) / LOG)
     if torn:
         warnings.warn(f"{torn}.", CheckwiseWarning, stacklevel=2)
@@ -229,11 +181,7 @@ def read_lines(cohort: Path) -> tuple[Line, ...]:
 
 
 def read_log(cohort: Path) -> list[dict[str, Any]]:
-    """Every entry in order; none where there is no log.
-
-    Raises:
-        InputError: as in :func:`read_lines`, and also where the last line is torn.
-    """
+    """Every entry in order; none where there is no log."""
     lines, torn = _checked(Path(cohort) / LOG)
     if torn:
         raise InputError(f"Expected a log of whole lines, but {torn}.", code="damaged")
@@ -245,12 +193,8 @@ def register(cohort: Path, choice: Mapping[str, Any]) -> Line:
 
     The digest of the line covers the choice, the hashes and every line before it.
     """
-    _checked(Path(cohort) / LOG)
-    content = {"choice": dict(choice), "journals": source_hashes(cohort)}
-    with writing(Path(cohort)):
-        line = append_line(Path(cohort) / LOG, _entry(REGISTRATION, content))
-    assert line is not None
-    return line
+    journals = source_hashes(cohort)
+    return _register(cohort, REGISTRATION, {"choice": dict(choice), "journals": journals})
 
 
 def register_contrasts(
@@ -260,30 +204,30 @@ def register_contrasts(
 
     The hashes are of the source journals of runs that are finished; others still grow.
     """
-    _checked(Path(cohort) / LOG)
-    record = open_cohort(cohort)
-    done = {folder.name for folder in record.runs.values() if finished(folder)}
+    done = {folder.name for folder in open_cohort(cohort).runs.values() if finished(folder)}
     journals = {run: digest for run, digest in source_hashes(cohort).items() if run in done}
     content = {"contrasts": dict(contrasts), **facts, "journals": journals}
-    with writing(Path(cohort)):
-        line = append_line(Path(cohort) / LOG, _entry(CONTRASTS, content))
+    return _register(cohort, CONTRASTS, content)
+
+
+def _register(cohort: Path, kind: str, content: Mapping[str, Any]) -> Line:
+    path = Path(cohort) / LOG
+    _checked(path)
+    with writing(path.parent):
+        line = append_line(path, _entry(kind, content))
     assert line is not None
     return line
 
 
 def mark_opened(cohort: Path) -> None:
-    """Record that held-out results have been opened, the first time only.
-
-    Raises:
-        StoreError: the mark cannot be written.
-    """
+    """Record that held-out results have been opened, the first time only."""
     if not is_cohort(Path(cohort)):
         return
     path = (Path(cohort) / LOG).absolute()
     state = _state(path)
     if state is not None and _MARKED.get(path) == state:
         return
-    if not _has_mark(read_log_bytes(path)):
+    if not _has_mark(_read(path)):
         try:
             append_line(path, _entry(OPENED, {}), unless=_has_mark)
         except OSError as error:
@@ -310,12 +254,13 @@ def source_hashes(cohort: Path) -> dict[str, str]:
 
 def _checked(path: Path) -> tuple[tuple[Line, ...], str]:
     """The whole lines of a log, each checked, and a sentence about a torn end ("" without one)."""
-    lines, rest = read_chain(path)
+    *whole, rest = _read(path).split(b"\n")
+    lines = _followed(path, whole)
     for number, line in enumerate(lines, start=1):
         check_schema(line.content.get("schema"), path)
         fault = _fault(line.content)
         if fault:
-            raise broken(path, number, fault)
+            raise _broken(path, number, fault)
     torn = (
         f"line {len(lines) + 1} of {path} does not end, because a write was cut short: it does not "
         "count, and the next `checkwise study register` or opening repairs it"
@@ -330,7 +275,7 @@ def _entry(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _has_mark(content: bytes) -> bool:
     """Whether a line of a log, whole or damaged, is the mark of an opening."""
-    return any((decoded(line) or {}).get("kind") == OPENED for line in content.split(b"\n")[:-1])
+    return any((_decoded(line) or {}).get("kind") == OPENED for line in content.split(b"\n")[:-1])
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
@@ -343,33 +288,23 @@ def _state(path: Path) -> tuple[int, ...] | None:
 
 def _fault(entry: Mapping[str, Any]) -> str:
     """What is wrong with an entry that has its place in the chain; empty if nothing is."""
-    if entry.get("kind") not in (REGISTRATION, CONTRASTS, OPENED):
+    kind = entry.get("kind")
+    if kind not in (REGISTRATION, CONTRASTS, OPENED):
         return f"is neither a {REGISTRATION} nor the mark of an opening"
     if not _is_date(entry.get("at")):
         return "has no date"
-    if entry["kind"] == OPENED:
-        return ""
-    if entry["kind"] == CONTRASTS:
-        return _contrasts_fault(entry)
-    choice = entry.get("choice")
-    if not isinstance(choice, dict) or not isinstance(choice.get("rule"), str):
-        return "registers no choice"
-    for name in ("metrics", "tables"):
-        if not _texts(choice.get(name, [])):
-            return f"has {name} that are not a list of names"
-    return _journals_fault(entry)
-
-
-def _contrasts_fault(entry: Mapping[str, Any]) -> str:
-    contrasts = entry.get("contrasts")
-    if not isinstance(contrasts, dict) or not isinstance(contrasts.get("contrast"), list):
+    choice, contrasts, journals = (entry.get(n) for n in ("choice", "contrasts", "journals"))
+    if kind == REGISTRATION:
+        if not isinstance(choice, dict) or not isinstance(choice.get("rule"), str):
+            return "registers no choice"
+        for name in ("metrics", "tables"):
+            if not _texts(choice.get(name, [])):
+                return f"has {name} that are not a list of names"
+    if kind == CONTRASTS and (
+        not isinstance(contrasts, dict) or not isinstance(contrasts.get("contrast"), list)
+    ):
         return "registers no contrasts"
-    return _journals_fault(entry)
-
-
-def _journals_fault(entry: Mapping[str, Any]) -> str:
-    journals = entry.get("journals")
-    if not isinstance(journals, dict) or not _texts(list(journals.values())):
+    if kind != OPENED and not (isinstance(journals, dict) and _texts([*journals.values()])):
         return "has no hashes of source journals"
     return ""
 

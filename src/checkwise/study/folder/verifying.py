@@ -200,11 +200,7 @@ def _check_values(lines: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def planned_steps(facts: Mapping[str, Any], path: Path) -> list[int]:
-    """The steps of the records that a study or a run's configuration plans; ``path`` is its file.
-
-    Raises:
-        InputError: there is no schedule in it.
-    """
+    """The steps of the records that a study or a run plans; ``path`` is the file of its facts."""
     logged = facts.get("record_steps")  # of an imported run, which may have no regular schedule
     if isinstance(logged, list) and logged and all(type(step) is int for step in logged):
         return logged

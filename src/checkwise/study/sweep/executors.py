@@ -34,7 +34,6 @@ class _Processes:
     def __init__(self, job: Any, workers: int) -> None:
         self._command = [sys.executable, "-m", type(job).__module__, json.dumps(asdict(job))]
         self._workers = [_start(self._command) for _ in range(workers)]
-        self._failures: list[str] = []
         self._spare = workers * (1 + getattr(job, "retries", 0))
 
     def alive(self) -> int:
@@ -48,11 +47,12 @@ class _Processes:
                 self._workers[place] = _start(self._command)
         return sum(process.poll() is None for process, _ in self._workers)
 
-    def stop(self) -> None:
+    def stop(self) -> list[str]:
         for process, _ in self._workers:
             with suppress(ProcessLookupError):
                 process.terminate()
         end = time.monotonic() + PATIENCE_SECONDS
+        failures = []
         for process, log in self._workers:
             try:
                 process.wait(max(0.0, end - time.monotonic()))
@@ -66,11 +66,9 @@ class _Processes:
                 lines = log.read().decode(errors="replace").strip().splitlines()
             if process.returncode:
                 reason = f"A worker ended with exit code {process.returncode}."
-                self._failures.append(lines[-1] if lines else reason)
+                failures.append(lines[-1] if lines else reason)
         self._workers = []
-
-    def failures(self) -> list[str]:
-        return self._failures
+        return failures
 
 
 def _start(command: list[str]) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
@@ -85,17 +83,6 @@ def _start(command: list[str]) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
         start_new_session=True,
     )
     return process, log
-
-
-__all__ = [
-    "EXECUTORS",
-    "Executor",
-    "ExecutorSettings",
-    "JobLike",
-    "Workers",
-    "get_executor",
-    "worker_count",
-]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What an executor does: start workers, count those alive, stop them."""
+"""Workers: what an executor does with them, what they do, and how they are watched."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import socket
+import sys
 import threading
 import time
 import traceback
@@ -45,11 +47,8 @@ class Workers(Protocol):
     def alive(self) -> int:
         """How many are still working or waiting to be started."""
 
-    def stop(self) -> None:
-        """Ask all of them to save their state and end; return when they have."""
-
-    def failures(self) -> list[str]:
-        """After ``stop``: one line for each worker that ended with an error."""
+    def stop(self) -> list[str]:
+        """Ask all of them to save their state and end; then a line for each that failed."""
 
 
 class Executor(Protocol):
@@ -59,35 +58,36 @@ class Executor(Protocol):
         """Start ``workers`` processes, each with one thread, that work on ``job``."""
 
 
-def work_of(job: JobLike) -> Callable[..., None]:
-    """The function that does a job."""
-    function: Callable[..., None] = import_module(type(job).__module__).work
-    return function
+def run_job(job: Callable[..., Any], work: Callable[..., object]) -> None:
+    """Work on the job in the first argument until it is done, or until asked to stop."""
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, lambda *_: stopping.set())
+    threading.Thread(target=_await_end_of_input, args=(stopping,), daemon=True).start()
+    try:
+        work(job(**json.loads(sys.argv[1])), stop=stopping.is_set)
+    except CheckwiseError as error:
+        print(" ".join(str(error).split()), file=sys.stderr, flush=True)
+        os._exit(2)
+    # The thread above still reads standard input; an ordinary exit would wait for its lock.
+    sys.stderr.flush()
+    os._exit(0)
 
 
-# Slurm's own formats: minutes, hours:minutes:seconds, days-hours, days-hours:minutes and so on.
-_TIME: Final = re.compile(
-    r"(?:(?P<days>\d+)-(?P<hours>\d+)(?::(?P<minutes>\d+)(?::(?P<seconds>\d+))?)?"
-    r"|(?P<h>\d+):(?P<m>\d+):(?P<s>\d+)|(?P<only>\d+)(?::(?P<rest>\d+))?)"
-)
+def _await_end_of_input(stopping: threading.Event) -> None:
+    while os.read(0, 4096):
+        pass
+    stopping.set()
+
+
 _MEMORY: Final = re.compile(r"(\d+)\s*([KMGT])(?:i?B)?", re.IGNORECASE)
 _BYTES: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 @dataclass(frozen=True)
 class ExecutorSettings:
-    """The ``[executor]`` table of a study file, or the options of a command.
-
-    Args:
-        kind: ``local``, ``slurm`` or ``ray``.
-        workers: how many workers are started; None leaves it to the executor.
-        partition: the partition of Slurm that jobs go to.
-        time: the time limit of a Slurm job, in one of Slurm's formats.
-        memory: memory of a worker, such as ``4G``.
-        cpus: CPUs of a worker. A run is trained on one thread whatever this says.
-        gpus: GPUs of a worker.
-        address: the address of a running Ray cluster.
-    """
+    """The ``[executor]`` table of a study file, or the options of a command: see ``EXECUTOR`` in
+    ``study_file``. None leaves a value to the executor."""
 
     kind: str = "local"
     workers: int | None = None
@@ -106,15 +106,20 @@ def minutes_of(time: str) -> int:
         >>> minutes_of("90"), minutes_of("1:30:00"), minutes_of("1-12"), minutes_of("0:30")
         (90, 90, 2160, 1)
     """
-    match = _TIME.fullmatch(time.strip())
-    if match is None:
-        raise _refused_time(time)
-    part = {name: int(value or 0) for name, value in match.groupdict().items()}
-    hours = 24 * part["days"] + part["hours"] + part["h"]
-    minutes = 60 * hours + part["minutes"] + part["m"] + part["only"]
-    seconds = 60 * minutes + part["seconds"] + part["s"] + part["rest"]
+    days, dash, clock = time.strip().rpartition("-")
+    parts = clock.split(":")
+    # Slurm's own formats: minutes[:seconds], hours:minutes:seconds, days-hours[:minutes[:seconds]]
+    units = (3600, 60, 1) if dash or len(parts) == 3 else (60, 1)
+    plain = all(part.isdecimal() for part in ((days, *parts) if dash else parts))
+    seconds = 0
+    if plain and len(parts) <= len(units):
+        whole = int(days or 0) * 86400
+        seconds = whole + sum(int(p) * unit for p, unit in zip(parts, units, strict=False))
     if seconds == 0:
-        raise _refused_time(time)
+        raise InputError(
+            "Expected `time` (--time) in minutes, as hours:minutes:seconds or as days-hours, but "
+            f"got {time!r}: for example 4:00:00 for four hours."
+        )
     return -(-seconds // 60)
 
 
@@ -132,13 +137,6 @@ def bytes_of(memory: str) -> int:
             "for example 4G."
         )
     return int(match[1]) * _BYTES[match[2].upper()]
-
-
-def _refused_time(time: str) -> InputError:
-    return InputError(
-        "Expected `time` (--time) in minutes, as hours:minutes:seconds or as days-hours, but got "
-        f"{time!r}: for example 4:00:00 for four hours."
-    )
 
 
 WORKERS: Final = "workers"
@@ -230,21 +228,18 @@ class RemoteWorker:
     exception, and whatever interrupts it can then wait until the state is saved.
     """
 
+    _stopping = False
+    _ended = True
+    _failure: str | None = None
+
     def __init__(self, job: JobLike, folder: Path, name: str) -> None:
         self.job = job
         self.folder = folder
         self.name = name
-        self._begin()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"job": self.job, "folder": self.folder, "name": self.name}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._begin()
 
     def __call__(self) -> None:
-        """Work; returns when the work is done or the state is saved."""
+        """Work; returns when the work is done or the state is saved. Engines may call it again."""
+        self._stopping, self._failure = False, None
         check_shared(self.folder)
         answer(self.folder, self.name)
         self._ended = False
@@ -266,14 +261,10 @@ class RemoteWorker:
         while not self._ended:
             time.sleep(POLL_SECONDS)
 
-    def _begin(self) -> None:
-        self._stopping = False
-        self._ended = True
-        self._failure: str | None = None
-
     def _work(self) -> None:
         try:
-            work_of(self.job)(self.job, stop=lambda: self._stopping)
+            work = import_module(type(self.job).__module__).work
+            work(self.job, stop=lambda: self._stopping)
         except CheckwiseError as error:
             self._failure = " ".join(str(error).split())
         except BaseException as error:
@@ -302,6 +293,7 @@ def run_workers(
     SIGINT and SIGTERM ask the workers to save their state and end.
     """
     interrupted = 0
+    failures: list[str] = []
     launched = executor.launch(job, workers)
     try:
         with terminated_like_interrupted():
@@ -312,5 +304,5 @@ def run_workers(
     except KeyboardInterrupt as stop:
         interrupted = stopped_by(stop)
     finally:
-        launched.stop()
-    return Ended(tuple(launched.failures()), interrupted)
+        failures = launched.stop()
+    return Ended(tuple(failures), interrupted)

@@ -39,8 +39,7 @@ from checkwise.predict import (
 )
 from checkwise.store import FileState, Predictions, is_whole, write_text, writing
 from checkwise.study.folder import STALE_SECONDS, take
-from checkwise.study.sweep.launching import Executor, run_workers
-from checkwise.study.sweep.process import run_job
+from checkwise.study.sweep.launching import Executor, run_job, run_workers
 
 POLL_SECONDS = 1.0
 OUTPUTS: Final = "outputs"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,6 +23,7 @@ from checkwise.store import (
     finished,
     has_file,
     latest,
+    names,
     read_file,
     read_run,
 )
@@ -32,12 +31,10 @@ from checkwise.study.folder import (
     SILENT_SECONDS,
     CohortRecord,
     clock_of,
-    is_here,
     last_failure,
+    last_holder,
     last_line,
-    last_sign,
     planned_steps,
-    seems_alive,
 )
 
 State: TypeAlias = Literal["finished", "running", "interrupted", "failed", "waiting"]
@@ -45,27 +42,17 @@ Clock: TypeAlias = Callable[[], float]
 
 # Of the time between two looks, this many times as long as a look takes is left to others.
 PATIENCE: Final = 19
-# A change within the tick of a disk's clock in which a folder was listed does not show.
-TICK_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
 class RunStatus:
     """One run.
 
-    Args:
-        key: which run.
-        state: how it stands.
-        records: checkpoints that it has recorded.
-        planned: checkpoints that it will have.
-        reason: why its last try failed.
-        host: where the worker is, or was, that holds it; where its last try failed.
-        process: the number of that worker's process, if it holds the run.
-        silent: seconds without a sign of life from that worker, if it should have given one.
-        log: the file with what the failed try printed, relative to the cohort.
-        last_line: the last line of that file.
-        seconds: from the beginning of the last attempt until it was finished, or until now.
-        ended: when it was finished, by the clock of the disk.
+    ``records`` of ``planned`` checkpoints are there. ``reason`` is why its last try failed, on
+    ``host``; ``log`` is what that printed, relative to the cohort, with its ``last_line``. Of a
+    run that is held, ``host`` and ``process`` say by whom, and ``silent`` the seconds without a
+    sign of life, if there should have been one. ``seconds`` are those of the last attempt so far,
+    and ``ended`` is when it was finished, by the clock of the disk.
     """
 
     key: RunKey
@@ -88,72 +75,39 @@ def cohort_status(cohort: CohortRecord) -> list[RunStatus]:
 
 
 class Watched:
-    """A cohort that is looked at again and again.
+    """A cohort that is looked at again and again; a run that was finished once is not read again.
 
-    A run that was finished once is not read again. A run that has nothing in ``runs/`` or
-    ``attempts/`` has not begun, and is not looked for; the two are listed when they have changed.
+    A run that has nothing in ``runs/`` or ``attempts/`` has not begun, and is not looked for.
     """
 
     def __init__(self, cohort: CohortRecord) -> None:
-        self._path = cohort.path
-        self._runs = {run.name: (key, run) for key, run in cohort.runs.items()}
-        self._places = [_Listed(cohort.path / name) for name in (RUNS_FOLDER, ATTEMPTS_FOLDER)]
-        planned = 0  # of an imported run, the steps that its log had
+        self._cohort = cohort
+        self._planned = 0  # of an imported run, the steps that its log had
         if "steps" in cohort.study:
-            planned = len(planned_steps(cohort.study, cohort.path / COHORT_FILE))
-        self._planned = planned
-        self._known = {
-            name: RunStatus(key, "waiting", 0, planned or count_records(run))
-            for name, (key, run) in self._runs.items()
-        }
-        self._waiting = dict(self._known)
-        self._finished: set[str] = set()
-        self._begun: set[str] = set()
+            self._planned = len(planned_steps(cohort.study, cohort.path / COHORT_FILE))
+        self._finished: dict[RunKey, RunStatus] = {}
 
     def look(self) -> list[RunStatus]:
         """The state of every planned run."""
-        begun = set().union(*(place.names() - self._finished for place in self._places))
-        begun &= self._runs.keys()
-        clock = cache(lambda: clock_of(self._path))  # of the disk, read once a look
-        for name in self._begun - begun - self._finished:
-            self._known[name] = self._waiting[name]
-        for name in begun:
-            status = _status(*self._runs[name], self._waiting[name].planned, clock)
-            self._known[name] = status
-            if status.state == "finished":
-                self._finished.add(name)
-        self._begun = begun
-        return list(self._known.values())
+        path = self._cohort.path
+        begun = {*(names(path / RUNS_FOLDER) or ()), *(names(path / ATTEMPTS_FOLDER) or ())}
+        clock = cache(lambda: clock_of(path))  # of the disk, read once a look
+        return [self._status(key, run, begun, clock) for key, run in self._cohort.runs.items()]
+
+    def _status(self, key: RunKey, run: Path, begun: Collection[str], clock: Clock) -> RunStatus:
+        if key in self._finished:
+            return self._finished[key]
+        if run.name not in begun:
+            return RunStatus(key, "waiting", 0, self._planned)
+        status = _status(key, run, self._planned or count_records(run), clock)
+        if status.state == "finished":
+            self._finished[key] = status
+        return status
 
 
 def pause_after(look_seconds: float, least: float) -> float:
     """How long to wait until the next look, so that looking takes a twentieth of the time."""
     return max(least, PATIENCE * look_seconds)
-
-
-class _Listed:
-    """The names in a folder, listed again only when it has changed."""
-
-    def __init__(self, folder: Path, clock: Clock = time.monotonic) -> None:
-        self._folder = folder
-        self._clock = clock
-        self._changed = -1
-        self._noticed = 0.0
-        self._settled = True
-        self._names: frozenset[str] = frozenset()
-
-    def names(self) -> frozenset[str]:
-        try:
-            changed = self._folder.stat().st_mtime_ns
-            if changed != self._changed:
-                self._changed, self._noticed, self._settled = changed, self._clock(), False
-                self._names = frozenset(os.listdir(self._folder))
-            elif not self._settled and self._clock() - self._noticed > TICK_SECONDS:
-                self._names = frozenset(os.listdir(self._folder))
-                self._settled = True
-        except FileNotFoundError:
-            self._names = frozenset()
-        return self._names
 
 
 def _status(key: RunKey, run: Path, planned: int, clock: Clock) -> RunStatus:
@@ -192,21 +146,19 @@ def _status(key: RunKey, run: Path, planned: int, clock: Clock) -> RunStatus:
 
 def _held(run: Path, clock: Clock) -> dict[str, Any]:
     """Who holds a run, and for how long nothing was heard of that worker."""
-    for place in (attempts_folder(run), run):
-        sign = last_sign(place)
-        if sign is None:
-            continue
-        named, beaten = sign
-        silent = max(0.0, clock() - beaten)
-        alive = seems_alive(named, silent)
-        if alive or (silent >= SILENT_SECONDS and not is_here(named)):
-            return {
-                "alive": alive,
-                "host": named.host,
-                "process": named.pid,
-                "silent": silent if silent >= SILENT_SECONDS else None,
-            }
-    return {}
+    found = last_holder(attempts_folder(run))
+    if found is None:
+        return {}
+    silent = max(0.0, clock() - found.beaten)
+    alive = found.seems_alive(clock())
+    if not alive and (silent < SILENT_SECONDS or found.is_here):
+        return {}
+    return {
+        "alive": alive,
+        "host": found.host,
+        "process": found.pid,
+        "silent": silent if silent >= SILENT_SECONDS else None,
+    }
 
 
 def _seconds(folder: Path, end: Clock) -> float | None:

@@ -23,7 +23,6 @@ from checkwise.study.sweep.launching import (
 
 RETRIES: Final = 20  # starts of one worker after the first, for instance on another node
 PATIENCE_SECONDS = 180.0
-ANSWER_SECONDS = 60.0
 
 
 class RayExecutor:
@@ -42,19 +41,17 @@ class RayExecutor:
             self._options["memory"] = bytes_of(settings.memory)
 
     def launch(self, job: JobLike, workers: int) -> Workers:
-        """Connect to the cluster, check its nodes and start the tasks."""
+        """Connect to the cluster and start the tasks."""
         import ray
 
         began = self._connect()
-        folder = launching.invite(job.cohort)
         try:
             self._check_resources()
-            _check_nodes(folder)
         except BaseException:
-            launching.close(folder)
             if began:
                 ray.shutdown()
             raise
+        folder = launching.invite(job.cohort)
         task = ray.remote(**self._options)(_work)
         names = [f"worker-{number}" for number in range(workers)]
         tasks = {name: task.remote(RemoteWorker(job, folder, name)) for name in names}
@@ -114,12 +111,11 @@ class _Tasks:
         self._tasks = tasks
         self._folder = folder
         self._began = began
-        self._failures: list[str] = []
 
     def alive(self) -> int:
         return len(self._pending())
 
-    def stop(self) -> None:
+    def stop(self) -> list[str]:
         import ray
 
         for task in self._pending():
@@ -129,17 +125,13 @@ class _Tasks:
             time.sleep(0.2)
         for task in self._pending():
             ray.cancel(task, force=True)
-        for worker, task in self._tasks.items():
-            failure = self._failure(worker, task)
-            if failure is not None:
-                self._failures.append(failure)
-        if not self._failures:
+        found = [self._failure(worker, task) for worker, task in self._tasks.items()]
+        failures = [failure for failure in found if failure is not None]
+        if not failures:
             launching.close(self._folder)
         if self._began:
             ray.shutdown()
-
-    def failures(self) -> list[str]:
-        return self._failures
+        return failures
 
     def _pending(self) -> list[Any]:
         import ray
@@ -168,31 +160,3 @@ def _work(worker: RemoteWorker) -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
     worker()
-
-
-def _check_nodes(folder: Path) -> None:
-    """A short task on every node reads the launcher's token and answers."""
-    import ray
-    from ray.exceptions import RayError
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    nodes = {node["NodeID"]: node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"]}
-    check = ray.remote(num_cpus=0, max_retries=0)(_answer)
-    tasks = {
-        node: check.options(
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)
-        ).remote(folder, f"node-{node}")
-        for node in nodes
-    }
-    for node, task in tasks.items():
-        try:
-            ray.get(task, timeout=ANSWER_SECONDS)
-        except RayError:
-            raise launching.not_shared(folder, nodes[node]) from None
-        if launching.read_answer(folder, f"node-{node}") is None:
-            raise launching.not_shared(folder, nodes[node])
-
-
-def _answer(folder: Path, name: str) -> None:
-    launching.check_shared(folder, patience=10.0)
-    launching.answer(folder, name)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from checkwise import metrics
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.plugins import Plugin
 from checkwise.store import clear_published
@@ -22,18 +20,16 @@ from checkwise.study.data import (
 )
 from checkwise.study.folder import RETRIES, STALE_SECONDS, CohortRecord
 from checkwise.study.sweep.datasets import check_held_out, image_domains, kind_of, open_spec
-from checkwise.study.sweep.executors import get_executor
+from checkwise.study.sweep.executors import LocalExecutor, get_executor
 from checkwise.study.sweep.launching import Ended, Executor, ExecutorSettings, run_workers
 from checkwise.study.sweep.planning import begin_round, check_place
 from checkwise.study.sweep.progress import RunStatus, Watched, cohort_status
 from checkwise.study.sweep.study import DataSpec, Study
-from checkwise.study.sweep.worker import Job
+from checkwise.study.sweep.worker import Job, prepare_caches
 from checkwise.study.train import (
     RESUME_SECONDS,
     backbone_named,
     check_kind,
-    default_device,
-    freeze,
     frozen_part,
 )
 
@@ -101,17 +97,37 @@ class SweepResult:
         return sum(run.state in states for run in self.runs)
 
 
-def prepare_caches(
-    study: Study, roots: Mapping[str, str], *, progress: Progress | None = None
+def prepare_with(
+    executor: Executor,
+    cohort: CohortRecord,
+    study: Study,
+    roots: Mapping[str, str],
+    *,
+    plugins: Sequence[Plugin] = (),
+    progress: Progress | None = None,
 ) -> None:
-    """Open every data set and run its frozen part once, so that workers find them cached."""
-    for spec in study.data:
-        dataset = open_spec(spec, roots, progress=progress)
-        for name in (name for names in spec.held_out or () for name in names):
-            dataset.target_index(name)
-        freeze(dataset, study.network, device=default_device(), progress=progress)
-    # Compiles the kernels here, instead of in every worker at once.
-    metrics.evaluate(logits=np.zeros((2, 2), np.float32), labels=np.array([0, 1]))
+    """Prepare the caches here if workers run on this machine, else with one worker, on its GPU."""
+    if isinstance(executor, LocalExecutor):
+        prepare_caches(study, roots, progress=progress)
+        return
+    frozen = study.network.kind == "backbone" and study.network.tune != "all"
+    if frozen or any(kind_of(spec) == "images" for spec in study.data):
+        ended = run_workers(executor, _job(cohort, "", roots, plugins, only_prepare=True), 1)
+        if ended.interrupted:
+            raise KeyboardInterrupt(ended.interrupted)
+        if ended.failures:
+            raise CheckwiseError(ended.failures[0])
+
+
+def _job(
+    cohort: CohortRecord,
+    round_: str,
+    roots: Mapping[str, str],
+    plugins: Sequence[Plugin],
+    **limits: Any,
+) -> Job:
+    sources = {plugin.source: plugin.sha256 for plugin in plugins}
+    return Job(str(cohort.path.absolute()), round_, dict(roots), plugins=sources, **limits)
 
 
 def run_sweep(
@@ -130,23 +146,12 @@ def run_sweep(
 
     Workers load ``plugins`` before they train. SIGINT and SIGTERM ask the workers to save their
     state and end.
-
-    Raises:
-        CheckwiseError: the first worker's error, if runs are left that no worker could train (a
-            full disk, unreadable data).
     """
     open_runs = [run for run in cohort_status(cohort) if run.state != "finished"]
     ended = Ended((), interrupted=0)
     if open_runs:
-        job = Job(
-            cohort=str(cohort.path.absolute()),
-            round=begin_round(cohort.path, roots),
-            roots=dict(roots),
-            resume_seconds=resume_seconds,
-            plugins={plugin.source: plugin.sha256 for plugin in plugins},
-            takeover=takeover,
-            retries=retries,
-        )
+        limits = {"resume_seconds": resume_seconds, "takeover": takeover, "retries": retries}
+        job = _job(cohort, begin_round(cohort.path, roots), roots, plugins, **limits)
         watched = Watched(cohort)
         count = min(workers, len(open_runs))
         ended = run_workers(executor, job, count, watch=lambda: watch(watched.look()))

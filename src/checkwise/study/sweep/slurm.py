@@ -31,7 +31,6 @@ from checkwise.study.sweep.launching import (
 TIME: Final = "1:00:00"
 PATIENCE_SECONDS = 180.0
 POLL_SECONDS = 5.0
-ANSWER_SECONDS = 2 * launching.VISIBLE_SECONDS
 _UNLIMITED: Final = 1_000_000  # time limits that a job may reach
 
 
@@ -74,7 +73,7 @@ class SlurmExecutor:
             self._parameters["partition"] = settings.partition
         if settings.memory is not None:
             self._parameters["mem"] = f"{-(-bytes_of(settings.memory) // 2**20)}M"
-        if settings.gpus is not None:
+        if settings.gpus:
             self._parameters["gpus_per_node"] = settings.gpus
 
     def launch(self, job: JobLike, workers: int) -> Workers:
@@ -112,75 +111,51 @@ class _Array:
         self._ids = ids
         self._folder = folder
         self._asked = -POLL_SECONDS
-        self._states: dict[str, tuple[str, str]] = dict.fromkeys(ids.values(), ("PENDING", ""))
-        self._hosts: dict[str, str] = {}
-        self._running_since: dict[str, float] = {}
-        self._failures: list[str] = []
+        self._left = frozenset(ids.values())
 
     def alive(self) -> int:
         if time.monotonic() - self._asked >= POLL_SECONDS:
             self._look()
-        return len(self._states)
+        return len(self._left)
 
-    def stop(self) -> None:
+    def stop(self) -> list[str]:
         self._look()
-        cancelled = frozenset(self._states)
+        cancelled = self._left
         if cancelled:
             _run("scancel", *sorted(cancelled))
         end = time.monotonic() + PATIENCE_SECONDS
-        while self._states and time.monotonic() < end:
+        while self._left and time.monotonic() < end:
             time.sleep(1.0)
             self._look()
-        for worker, number in self._ids.items():
-            failure = self._failure(worker, number, cancelled=number in cancelled)
-            if failure is not None:
-                self._failures.append(failure)
-        if not self._failures:
+        found = [
+            self._failure(worker, number, cancelled=number in cancelled)
+            for worker, number in self._ids.items()
+        ]
+        failures = [failure for failure in found if failure is not None]
+        if not failures:
             launching.close(self._folder)
-
-    def failures(self) -> list[str]:
-        return self._failures
+        return failures
 
     def _look(self) -> None:
-        """Ask Slurm which jobs it still has, and where they run."""
+        """Ask Slurm which jobs it still has; nothing has changed where it does not answer."""
         self._asked = time.monotonic()
-        states = _states(self._ids.values())
-        if states is None:
-            return  # the controller does not answer: nothing is known to have changed
-        self._states = states
-        for worker, number in self._ids.items():
-            state, host = states.get(number, ("", ""))
-            if host:
-                self._hosts[number] = host
-            if state != "RUNNING" or launching.read_answer(self._folder, worker) is not None:
-                self._running_since.pop(number, None)
-                continue
-            since = self._running_since.setdefault(number, self._asked)
-            if self._asked - since > ANSWER_SECONDS:
-                raise launching.not_shared(self._folder, host)
+        numbers = ",".join(self._ids.values())
+        done = _run("squeue", "--noheader", "--array", "--jobs", numbers, "-o", "%i")
+        # Once all of them are forgotten, Slurm no longer knows the numbers.
+        if done.returncode == 0 or "Invalid job id" in done.stderr:
+            self._left = frozenset(done.stdout.split())
 
     def _failure(self, worker: str, number: str, *, cancelled: bool) -> str | None:
         told = launching.read_answer(self._folder, worker)
         if told is None and not cancelled:
             # A job that cannot open its log, which is in the folder too, fails without a word.
-            host = self._hosts.get(number) or _host_of(number)
-            return str(launching.not_shared(self._folder, host))
+            return str(launching.not_shared(self._folder, _host_of(number)))
         if told is None or told.ended or cancelled:
             return None if told is None else told.failure
         return (
             f"The Slurm job {number} on {told.host} ended before its work was done; its log is in "
             f"{self._folder / 'slurm'}."
         )
-
-
-def _states(numbers: Any) -> dict[str, tuple[str, str]] | None:
-    """State and host of the jobs that have not ended; None if Slurm does not answer."""
-    done = _run("squeue", "--noheader", "--array", "--jobs", ",".join(numbers), "-o", "%i|%T|%N")
-    if done.returncode:
-        # Once all of them are forgotten, Slurm no longer knows the numbers.
-        return {} if "Invalid job id" in done.stderr else None
-    lines = [line.split("|") for line in done.stdout.splitlines()]
-    return {number: (state, host) for number, state, host in lines}
 
 
 def _host_of(number: str) -> str:

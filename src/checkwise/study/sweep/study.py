@@ -102,11 +102,7 @@ class Study(RunSettings):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Study:
-        """A study from its ``as_dict``, as a cohort records it.
-
-        Raises:
-            InputError: it is not a study.
-        """
+        """A study from its ``as_dict``, as a cohort records it."""
         if "data" not in values or "network" not in values:
             raise InputError(
                 "Expected a study that `checkwise study run` planned, but its plan has no data or "

@@ -1,4 +1,4 @@
-"""What the training of a run prints goes to a file, which is made with the first line."""
+"""Trains the runs of a cohort: any number of workers may do so at once, anywhere."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
+import numpy as np
+
+from checkwise import metrics
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.plugins import check_loaded, load_plugin
 from checkwise.records import RunKey
@@ -31,14 +34,13 @@ from checkwise.store import (
     published,
     writing,
 )
+from checkwise.study.data import Progress
 from checkwise.study.folder import (
     RETRIES,
     STALE_SECONDS,
     Failure,
-    Holder,
     Lease,
     LeaseLostError,
-    holder,
     open_cohort,
     read_failures,
     take,
@@ -46,217 +48,24 @@ from checkwise.study.folder import (
     write_failure,
 )
 from checkwise.study.sweep.datasets import open_spec
+from checkwise.study.sweep.launching import run_job
 from checkwise.study.sweep.planning import run_config
-from checkwise.study.sweep.process import run_job
 from checkwise.study.sweep.study import Study
 from checkwise.study.train import (
     RESUME_SECONDS,
     RunConfig,
     TrainingData,
     builds_on,
+    default_device,
+    freeze,
     load,
     prepare,
     train_run,
 )
 
-
-@contextmanager
-def printed_to(path: Path) -> Iterator[None]:
-    """Add everything that Python code prints inside the block to the end of a file."""
-    log = _Log(path)
-    with log, redirect_stdout(log), redirect_stderr(log):
-        yield
-
-
-class _Log(io.TextIOBase):
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: IO[str] | None = None
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, text: str) -> int:
-        if self._file is None:
-            self._file = self._path.open("a", encoding="utf-8", errors="backslashreplace")
-        self._file.write(text)
-        self._file.flush()
-        return len(text)
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        super().close()
-
-
+POLL_SECONDS = 1.0
 # "open": not finished, and free to be taken again.
 Ending: TypeAlias = Literal["published", "trained", "held", "open", "failed"]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When a run is taken over, how often it is tried, and how often its state is saved.
-
-    Failures count within one ``round``.
-    """
-
-    round: str
-    takeover: float
-    retries: int
-    resume_seconds: float
-
-
-def try_run(
-    run: Path,
-    key: RunKey,
-    study: Study,
-    data: Callable[[], TrainingData],
-    limits: Limits,
-    stop: Callable[[], bool],
-) -> Ending:
-    """Train a run unless it is finished, held by another worker, or failed too often.
-
-    Raises:
-        StoreError: the cohort cannot be written.
-        CheckwiseError: ``data`` cannot be opened.
-    """
-    if published(run):
-        return "published"
-    lease = take(attempts_folder(run), takeover=limits.takeover)
-    if lease is None:
-        return "held"
-    with lease:
-        if published(run):
-            ending: Ending = "published"
-        elif holder(run) is not None:  # a worker of an older version of checkwise
-            ending = "held"
-        else:
-            training = _Training(study, key, data(), lease, limits.resume_seconds, stop)
-            ending = _train(run, training, lease, limits)
-        if ending in ("published", "trained"):
-            clear(run)
-    return ending
-
-
-def _train(run: Path, training: _Training, lease: Lease, limits: Limits) -> Ending:
-    log = attempts_folder(run) / f"{lease.token}.log"
-    if _failed_too_often(run, training, lease.before, limits):
-        return "failed"
-    try:
-        with writing(attempts_folder(run)), printed_to(log):
-            return "trained" if continue_run(run, training) else "open"
-    except LeaseLostError:
-        return "held"
-    except StoreError as error:
-        # The worker that took this run over has removed this attempt.
-        if lease.held() and not isinstance(error.__cause__, FileNotFoundError):
-            raise
-        return "held"
-    except Exception as error:
-        if not lease.held():
-            return "held"
-        _note(run, training, lease, limits, error)
-    return "open"
-
-
-def _failed_too_often(
-    run: Path, training: _Training, before: Holder | None, limits: Limits
-) -> bool:
-    """Whether every try that a run has is used up; a worker lost before this one counts too."""
-    failures = read_failures(run)
-    if not failures and before is None:
-        return False
-    updates = _updates(run, training)
-    failed = tries(failures, limits.round, updates)
-    if before is not None:
-        failed += 1
-        reason = (
-            f"Its worker, process {before.pid} on {before.host}, ended or fell silent without a "
-            "word: killed, out of memory, or a crash."
-        )
-        log = f"{before.token}.log"
-        failure = Failure(
-            round=limits.round,
-            number=len(failures) + 1,
-            host=before.host,
-            reason=reason,
-            log=log if has_file(attempts_folder(run), log) else "",
-            updates=updates,
-            lost=failed <= limits.retries,
-        )
-        write_failure(run, before.token, failure)
-    return failed > limits.retries
-
-
-def _note(run: Path, training: _Training, lease: Lease, limits: Limits, error: Exception) -> None:
-    log = attempts_folder(run) / f"{lease.token}.log"
-    reason = " ".join(str(error).split())
-    if not isinstance(error, CheckwiseError):
-        reason = f"{type(error).__name__}: {reason}"
-        with printed_to(log):
-            traceback.print_exception(error)
-    failure = Failure(
-        round=limits.round,
-        number=len(read_failures(run)) + 1,
-        host=socket.gethostname(),
-        reason=reason,
-        log=log.name if log.is_file() else "",
-        updates=_updates(run, training),
-    )
-    with writing(log.parent):
-        write_failure(run, lease.token, failure)
-
-
-def _updates(run: Path, training: _Training) -> int:
-    """How far the furthest saved state of a run is."""
-    try:
-        source = furthest(attempts_at(attempts_folder(run)), training)
-        saved = None if source is None else training.saved(source)
-    except (InputError, OSError):
-        return 0
-    return 0 if saved is None else saved.updates
-
-
-class _Training:
-    """Trains one run in the folders of attempts."""
-
-    def __init__(
-        self,
-        study: Study,
-        key: RunKey,
-        data: TrainingData,
-        lease: Lease,
-        resume_seconds: float,
-        stop: Callable[[], bool],
-    ) -> None:
-        self._study = study
-        self._key = key
-        self._data = data
-        self._lease = lease
-        self._resume_seconds = resume_seconds
-        self._stop = stop
-
-    def saved(self, folder: Path) -> Saved | None:
-        state = load(folder)
-        return None if state is None else builds_on(state, self._config())
-
-    def train(self, folder: Path) -> bool:
-        ending = train_run(
-            folder,
-            self._config(),
-            self._data,
-            self._lease,
-            stop=self._stop,
-            resume_seconds=self._resume_seconds,
-        )
-        return ending == "finished"
-
-    def _config(self) -> RunConfig:
-        return run_config(self._study, self._key, self._data)
-
-
-POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -266,7 +75,8 @@ class Job:
     ``round`` is drawn for every sweep: a run that failed ``1 + retries`` times in this round is
     left alone. A run whose worker shows no sign of life for ``takeover`` seconds is taken over.
     With ``wait`` a worker stays until the runs of other workers are done, to take over if one dies.
-    A worker first loads ``plugins``, which maps their sources to the SHA-256 of their files.
+    A worker first loads ``plugins``, which maps their sources to the SHA-256 of their files. With
+    ``only_prepare`` it makes the caches that the others will read, and trains nothing.
     """
 
     cohort: str
@@ -277,6 +87,7 @@ class Job:
     plugins: Mapping[str, str] = field(default_factory=dict)
     takeover: float = STALE_SECONDS
     retries: int = RETRIES
+    only_prepare: bool = False
 
 
 @dataclass(frozen=True)
@@ -299,9 +110,11 @@ def work(job: Job, *, stop: Callable[[], bool] = lambda: False) -> Worked:
     cohort = open_cohort(job.cohort)
     study = Study.from_dict(cohort.study)
     check_loaded(study.plugins, job.cohort)
-    data = _Data(study, job.roots)
-    limits = Limits(job.round, job.takeover, job.retries, job.resume_seconds)
-    trained = failed = 0
+    if job.only_prepare:
+        prepare_caches(study, job.roots)
+        return Worked(0, 0)
+    worker = _Worker(job, study, stop)
+    endings: list[Ending] = []
     begun = names(cohort.path / ATTEMPTS_FOLDER) or ()
     open_runs = _in_own_order(cohort.runs, frozenset(begun))
     while open_runs and not stop():
@@ -310,18 +123,29 @@ def work(job: Job, *, stop: Callable[[], bool] = lambda: False) -> Worked:
         for key, run in open_runs:
             if stop():
                 break
-            ending = try_run(run, key, study, partial(data.of, key.dataset), limits, stop)
-            trained += ending == "trained"
-            failed += ending == "failed"
-            idle &= ending == "held"
-            if ending in ("held", "open"):
+            endings.append(worker.try_run(run, key))
+            idle &= endings[-1] == "held"
+            if endings[-1] in ("held", "open"):
                 again.append((key, run))
         open_runs = again
         if idle and not job.wait:
             break
         if idle and open_runs:
             time.sleep(POLL_SECONDS)
-    return Worked(trained, failed)
+    return Worked(endings.count("trained"), endings.count("failed"))
+
+
+def prepare_caches(
+    study: Study, roots: Mapping[str, str], *, progress: Progress | None = None
+) -> None:
+    """Open every data set and run its frozen part once, so that workers find them cached."""
+    for spec in study.data:
+        dataset = open_spec(spec, roots, progress=progress)
+        for name in (name for held_out in spec.held_out or () for name in held_out):
+            dataset.target_index(name)
+        freeze(dataset, study.network, device=default_device(), progress=progress)
+    # Compiles the kernels here, instead of in every worker at once.
+    metrics.evaluate(logits=np.zeros((2, 2), np.float32), labels=np.array([0, 1]))
 
 
 def _in_own_order(runs: Mapping[RunKey, Path], begun: frozenset[str]) -> list[tuple[RunKey, Path]]:
@@ -333,28 +157,171 @@ def _in_own_order(runs: Mapping[RunKey, Path], begun: frozenset[str]) -> list[tu
     start = random.randrange(len(order)) if order else 0
     turned = order[start:] + order[:start]
     datasets = list(dict.fromkeys(key.dataset for key in runs))
-    places = {name: place for place, name in enumerate(datasets)}
-    return sorted(turned, key=lambda entry: (places[entry[0].dataset], entry[1].name not in begun))
+    return sorted(turned, key=lambda e: (datasets.index(e[0].dataset), e[1].name not in begun))
 
 
-class _Data:
-    """The data set of the current runs, prepared once."""
+class _Worker:
+    """Tries runs one after the other; the data set of the current runs is prepared once."""
 
-    def __init__(self, study: Study, roots: Mapping[str, str]) -> None:
-        self._study = study
-        self._roots = roots
-        self._name = ""
-        self._ready: TrainingData | None = None
+    def __init__(self, job: Job, study: Study, stop: Callable[[], bool]) -> None:
+        self.job = job
+        self.study = study
+        self.stop = stop
+        self._dataset = ""
+        self._data: TrainingData | None = None
 
-    def of(self, name: str) -> TrainingData:
-        if self._ready is None or name != self._name:
-            spec = next(spec for spec in self._study.data if spec.name == name)
-            self._ready = None  # let go of the last one before the next is read
-            self._ready = prepare(
-                open_spec(spec, self._roots), self._study.network, augmented=self._study.augment
+    def data_of(self, name: str) -> TrainingData:
+        if self._data is None or name != self._dataset:
+            spec = next(spec for spec in self.study.data if spec.name == name)
+            self._data = None  # let go of the last one before the next is read
+            opened = open_spec(spec, self.job.roots)
+            self._data = prepare(opened, self.study.network, augmented=self.study.augment)
+            self._dataset = name
+        return self._data
+
+    def try_run(self, run: Path, key: RunKey) -> Ending:
+        """Train a run unless it is finished, held by another worker, or failed too often."""
+        if published(run):
+            return "published"
+        lease = take(attempts_folder(run), takeover=self.job.takeover)
+        if lease is None:
+            return "held"
+        with lease:
+            ending: Ending = "published"
+            if not published(run):
+                ending = _Try(self, run, key, lease).made()
+            if ending in ("published", "trained"):
+                clear(run)
+        return ending
+
+
+class _Try:
+    """One try at a run that this worker holds."""
+
+    def __init__(self, worker: _Worker, run: Path, key: RunKey, lease: Lease) -> None:
+        self._worker = worker
+        self._run = run
+        self._place = attempts_folder(run)
+        self._lease = lease
+        self._key = key
+        self._data = worker.data_of(key.dataset)
+
+    @cached_property
+    def _config(self) -> RunConfig:
+        return run_config(self._worker.study, self._key, self._data)
+
+    def made(self) -> Ending:
+        """Train the run in an attempt of this worker's own, unless all its tries are used up."""
+        if self._failed_too_often():
+            return "failed"
+        log = self._place / f"{self._lease.token}.log"
+        try:
+            with writing(self._place), _printed_to(log):
+                return "trained" if continue_run(self._run, self) else "open"
+        except LeaseLostError:
+            return "held"
+        except StoreError as error:
+            # The worker that took this run over has removed this attempt.
+            if self._lease.held() and not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            return "held"
+        except Exception as error:
+            if not self._lease.held():
+                return "held"
+            reason = " ".join(str(error).split())
+            if not isinstance(error, CheckwiseError):
+                reason = f"{type(error).__name__}: {reason}"
+                with _printed_to(log):
+                    traceback.print_exception(error)
+            with writing(self._place):
+                self._note(self._lease.token, socket.gethostname(), reason)
+        return "open"
+
+    def saved(self, folder: Path) -> Saved | None:
+        """As ``continue_run`` asks for it."""
+        state = load(folder)
+        return None if state is None else builds_on(state, self._config)
+
+    def train(self, folder: Path) -> bool:
+        """As ``continue_run`` asks for it."""
+        ending = train_run(
+            folder,
+            self._config,
+            self._data,
+            self._lease,
+            stop=self._worker.stop,
+            resume_seconds=self._worker.job.resume_seconds,
+        )
+        return ending == "finished"
+
+    def _failed_too_often(self) -> bool:
+        """Whether every try that a run has is used up; a worker lost before this one counts too."""
+        job, before = self._worker.job, self._lease.before
+        failures = read_failures(self._run)
+        if not failures and before is None:
+            return False
+        failed = tries(failures, job.round, self._updates()) + (before is not None)
+        if before is not None:
+            reason = (
+                f"Its worker, process {before.pid} on {before.host}, ended or fell silent without "
+                "a word: killed, out of memory, or a crash."
             )
-            self._name = name
-        return self._ready
+            self._note(before.token, before.host, reason, lost=failed <= job.retries)
+        return failed > job.retries
+
+    def _note(self, token: str, host: str, reason: str, *, lost: bool = False) -> None:
+        log = f"{token}.log"
+        failure = Failure(
+            round=self._worker.job.round,
+            number=len(read_failures(self._run)) + 1,
+            host=host,
+            reason=reason,
+            log=log if has_file(self._place, log) else "",
+            updates=self._updates(),
+            lost=lost,
+        )
+        write_failure(self._run, token, failure)
+
+    def _updates(self) -> int:
+        """How far the furthest saved state of the run is."""
+        try:
+            source = furthest(attempts_at(self._place), self)
+            saved = None if source is None else self.saved(source)
+        except (InputError, OSError):
+            return 0
+        return 0 if saved is None else saved.updates
+
+
+@contextmanager
+def _printed_to(path: Path) -> Iterator[None]:
+    """Add everything that Python code prints inside the block to the end of a file."""
+    log = _Log(path)
+    with log, redirect_stdout(log), redirect_stderr(log):
+        yield
+
+
+class _Log(io.TextIOBase):
+    """A file that is made with the first line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[str] | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if self._file is None:
+            self._file = self._path.open("a", encoding="utf-8", errors="backslashreplace")
+        self._file.write(text)
+        self._file.flush()
+        return len(text)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        super().close()
 
 
 if __name__ == "__main__":

@@ -20,11 +20,13 @@ from checkwise.study.train.build import prepare as prepare
 from checkwise.study.train.build import source_pools as source_pools
 from checkwise.study.train.build import trained_domains as trained_domains
 from checkwise.study.train.config import AVERAGES as AVERAGES
+from checkwise.study.train.config import KEEPS as KEEPS
 from checkwise.study.train.config import LOGITS as LOGITS
 from checkwise.study.train.config import NETWORK_KINDS as NETWORK_KINDS
 from checkwise.study.train.config import SMA_START as SMA_START
 from checkwise.study.train.config import TUNES as TUNES
 from checkwise.study.train.config import Average as Average
+from checkwise.study.train.config import Keep as Keep
 from checkwise.study.train.config import Logits as Logits
 from checkwise.study.train.config import NetworkConfig as NetworkConfig
 from checkwise.study.train.config import NetworkKind as NetworkKind
@@ -55,8 +57,6 @@ from checkwise.study.train.hparams import hparams_for as hparams_for
 from checkwise.study.train.hparams import known_names as known_names
 from checkwise.study.train.hparams import table as table
 from checkwise.study.train.inputs import build_inputs as build_inputs
-from checkwise.study.train.kept_weights import KEEPS as KEEPS
-from checkwise.study.train.kept_weights import Keep as Keep
 from checkwise.study.train.loop import RESUME_SECONDS as RESUME_SECONDS
 from checkwise.study.train.loop import train_run as train_run
 from checkwise.study.train.networks import digits_network as digits_network

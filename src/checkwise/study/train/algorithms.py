@@ -495,30 +495,9 @@ def unregister(name: str) -> None:
     forget_hparams(name)
 
 
-__all__ = [
-    "ALGORITHMS",
-    "Algorithm",
-    "Forward",
-    "Minibatch",
-    "algorithm",
-    "algorithm_names",
-    "build_algorithm",
-]
-
-
 def algorithm_names() -> tuple[str, ...]:
     """The names `build_algorithm` knows."""
     return tuple(ALGORITHMS)
-
-
-def check_algorithm(name: str) -> None:
-    """Refuse a name that `build_algorithm` does not know."""
-    if name not in ALGORITHMS:
-        raise InputError(
-            f"Expected an algorithm among {', '.join(ALGORITHMS)}, but got {name!r}: choose one "
-            "of these names, or add --plugin with the file that defines it.",
-            code="unknown",
-        )
 
 
 def build_algorithm(
@@ -536,7 +515,12 @@ def build_algorithm(
         >>> alg.hparams["vrex_lambda"]
         10.0
     """
-    check_algorithm(name)
+    if name not in ALGORITHMS:
+        raise InputError(
+            f"Expected an algorithm among {', '.join(ALGORITHMS)}, but got {name!r}: choose one "
+            "of these names, or add --plugin with the file that defines it.",
+            code="unknown",
+        )
     known = known_names()
     for hparam in hparams:
         if hparam not in known and difflib.get_close_matches(hparam, known, n=1, cutoff=0.85):

@@ -64,7 +64,7 @@ def prepare(
         dataset=ready,
         inputs=build_inputs(ready, place, backbone=backbone, augmented=augmented),
         network=network,
-        kind=hparams_kind(dataset.kind, network),
+        kind=ready.kind if network.kind == "backbone" and network.tune == "head" else dataset.kind,
         device=place,
     )
 
@@ -79,11 +79,6 @@ def check_kind(network: NetworkConfig, kind: Kind, name: str) -> None:
             f"{name}: use the network {fitting[kind]}.",
             code="unsupported",
         )
-
-
-def hparams_kind(kind: Kind, network: NetworkConfig) -> Kind:
-    """Which hyperparameters apply: an MLP head on a frozen backbone is a head on features."""
-    return "features" if network.kind == "backbone" and network.tune == "head" else kind
 
 
 def build_run(config: RunConfig, data: TrainingData) -> tuple[Algorithm, MinibatchSampler]:

@@ -1,11 +1,11 @@
-"""Writes the weights and logits of one checkpoint; a file appears whole or not at all."""
+"""The weights and logits of checkpoints: which are kept, and files that appear whole or not."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +13,26 @@ from torch import Tensor
 
 from checkwise.errors import naming_extras
 from checkwise.metrics import halved, per_example
+from checkwise.selection import Chosen, KeepFeasible, select
 from checkwise.store import (
+    CHECKPOINTS_FOLDER,
+    GROUPS,
+    OWN,
+    SOURCE_FILE,
+    Home,
     checkpoint_file,
+    delete_checkpoint,
     groups_predictions_file,
     heldout_predictions_file,
     make_folders_in,
     outcomes_file,
     source_predictions_file,
+    step_of,
+    trajectory_of,
     write_bytes,
     write_npz,
 )
-from checkwise.study.train.config import RunConfig
+from checkwise.study.train.config import Keep, RunConfig
 from checkwise.study.train.evaluation import Outputs, Role, validation_roles
 
 
@@ -102,3 +111,35 @@ def _arrays(outputs: Outputs, file: _File, domain: str) -> dict[str, NDArray[np.
     if domain in groups:
         arrays[f"{domain}.groups"] = groups[domain].astype(np.int32)
     return arrays
+
+
+def kept_steps(lines: Sequence[Mapping[str, Any]], keep: Keep, delta_pp: str) -> frozenset[int]:
+    """Steps of an own run whose weights stay, given every record so far.
+
+    ``feasible`` keeps what an accuracy-constrained rule with a tolerance of at most ``delta_pp``
+    points can still choose: all these rules share the feasible set of ``ac-early``. Of a run with
+    two validation sets it keeps what can be chosen by either.
+    """
+    steps = [int(line["step"]) for line in lines]
+    if keep == "all":
+        return frozenset(steps)
+    if keep == "none" or all(line["diverged"] for line in lines):
+        return frozenset()
+    kept: frozenset[int] = frozenset()
+    for own in (OWN, GROUPS) if GROUPS in lines[0] else (OWN,):
+        seen = [{**line, OWN: line[own]} for line in lines]
+        chosen = select(
+            trajectory_of(seen, path=Path(SOURCE_FILE)),
+            "ac-early",
+            delta_pp=delta_pp,
+            guard=False,
+        )
+        kept |= KeepFeasible().keep(steps, Chosen.of(chosen))
+    return kept
+
+
+def drop_weights(folder: Path, keep: Collection[int]) -> None:
+    """Delete the weights of every other step; call this after the record is committed."""
+    for path in (folder / CHECKPOINTS_FOLDER).glob("step-*.safetensors"):
+        if step_of(path) not in keep:
+            delete_checkpoint(path, Home((folder,)))

@@ -24,7 +24,6 @@ from checkwise.metrics import BANDWIDTH, BINS
 from checkwise.records import RunKey
 from checkwise.store import SplitBy
 from checkwise.study.train.hparams import Value
-from checkwise.study.train.kept_weights import Keep
 from checkwise.words import shown
 
 NetworkKind: TypeAlias = Literal["digits", "mlp", "linear", "backbone"]
@@ -33,6 +32,8 @@ Logits: TypeAlias = Literal["none", "outcomes", "source-half", "source", "all"]
 LOGITS: Final[tuple[Logits, ...]] = get_args(Logits)
 Tune: TypeAlias = Literal["head", "last-stage", "last-two-stages", "all"]
 TUNES: Final[tuple[Tune, ...]] = get_args(Tune)
+Keep: TypeAlias = Literal["all", "feasible", "none"]
+KEEPS: Final[tuple[Keep, ...]] = get_args(Keep)
 Average: TypeAlias = Literal["sma", "dense-swad"]
 AVERAGES: Final[tuple[Average, ...]] = get_args(Average)
 SMA_START: Final = 100
@@ -129,11 +130,7 @@ class RunConfig(RunSettings):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: object) -> Self:
-        """A configuration from its ``as_dict``; ``where`` is for messages.
-
-        Raises:
-            InputError: a value is missing, unknown or of another type.
-        """
+        """A configuration from its ``as_dict``; ``where`` is for messages."""
         facts = dict(values)
         key = RunKey.from_dict(facts.get("key"))
         data = facts.pop("data", None)
@@ -178,15 +175,16 @@ def _is_unused(value: object) -> bool:
 
 def check_same(config: RunConfig, recorded: Mapping[str, Any], where: object) -> None:
     """Refuse to continue a run with another configuration; the message names what differs."""
+    gone = "nothing"
     after = dict(_flat(json.loads(json.dumps(config.as_dict()))))
     before = dict(_flat(recorded))
     differing = sorted(
-        name for name in {*after, *before} if after.get(name, _GONE) != before.get(name, _GONE)
+        name for name in {*after, *before} if after.get(name, gone) != before.get(name, gone)
     )
     if not differing:
         return
     shown = ", ".join(
-        f"{name} (was {_short(before.get(name, _GONE))}, now {_short(after.get(name, _GONE))})"
+        f"{name} (was {_short(before.get(name, gone))}, now {_short(after.get(name, gone))})"
         for name in differing
     )
     advice = "use another folder, or restore what changed"
@@ -197,9 +195,6 @@ def check_same(config: RunConfig, recorded: Mapping[str, Any], where: object) ->
         f"in {where}: {advice}.",
         code="differs",
     )
-
-
-_GONE = "nothing"
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -224,14 +219,10 @@ def _built(kind: type[_Facts], values: Mapping[str, Any], where: object) -> _Fac
     for name, value in values.items():
         if name not in types or not _fits(value, types[name]):
             raise _unlike(name, value, where)
-    required = [
-        entry.name
-        for entry in fields(kind)  # type: ignore[arg-type]
-        if entry.default is MISSING and entry.default_factory is MISSING
-    ]
-    for name in required:
-        if name not in values:
-            raise _unlike(name, None, where)
+    for entry in fields(kind):  # type: ignore[arg-type]
+        required = entry.default is MISSING and entry.default_factory is MISSING
+        if required and entry.name not in values:
+            raise _unlike(entry.name, None, where)
     return kind(**values)
 
 

@@ -72,7 +72,7 @@ class _Child:
         with ExitStack() as stack:  # where the process cannot start, the log is closed
             self._log = stack.enter_context(tempfile.TemporaryFile())
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "checkwise.study.train.extract_worker"],
+                [sys.executable, "-m", "checkwise.study.train.extract"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
@@ -219,3 +219,24 @@ def weights_hash(name: str) -> str:
             digest.update(key.encode())
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
+
+
+def main() -> None:
+    """Serve batches until standard input ends; the first message names backbone and part."""
+    # What a backbone prints must not land among the features.
+    results = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    job = json.loads(receive(sys.stdin.buffer))
+    sys.path[:] = job["path"]
+    torch.set_num_threads(1)
+    extract = extractor(job["backbone"], job["tune"], "cpu")
+    while True:
+        try:
+            batch = receive_array(sys.stdin.buffer)
+        except EOFError:
+            return
+        send_array(results, extract(batch))
+
+
+if __name__ == "__main__":
+    main()

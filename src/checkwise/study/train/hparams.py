@@ -62,6 +62,12 @@ class Hyperparameter:
         """A drawn number as a value: a count is rounded down, as the table's own draws are."""
         return int(number) if isinstance(self.default, int) else number
 
+    @property
+    def wanted(self) -> str:
+        """What it may be, in words."""
+        number = "an integer" if isinstance(self.default, int) else "a number"
+        return f"{number} in [{self.low:g}, {self.high:g})"
+
     def checked(self, value: object) -> Value:
         """`value` as this hyperparameter's own type, or an InputError that says what it may be."""
         whole = isinstance(self.default, int)
@@ -73,8 +79,8 @@ class Hyperparameter:
             if self.low <= number < self.high and (not whole or number.is_integer()):
                 return int(number) if whole else number
         raise InputError(
-            f"Expected hyperparameter `{self.name}` to be {'an integer' if whole else 'a number'} "
-            f"in [{self.low:g}, {self.high:g}), but got {shown(value)}: use a value in that range."
+            f"Expected hyperparameter `{self.name}` to be {self.wanted}, but got {shown(value)}: "
+            "use a value in that range."
         )
 
 

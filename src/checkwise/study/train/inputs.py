@@ -48,7 +48,6 @@ class MemoryInputs:
     def minibatches(
         self, domains: Sequence[int], rows: Sequence[Indices], *, random: Sequence[int]
     ) -> list[Minibatch]:
-        """One gather for all domains."""
         at = [part + self._starts[domain] for domain, part in zip(domains, rows, strict=True)]
         index = torch.from_numpy(np.concatenate(at)).to(self._device)
         sizes = [len(part) for part in rows]
@@ -57,7 +56,6 @@ class MemoryInputs:
         return list(zip(x, y, strict=True))
 
     def rows(self, domain: int, rows: Indices) -> Tensor:
-        """A copy of some rows."""
         index = torch.from_numpy(rows + self._starts[domain]).to(self._device)
         return self._x.index_select(0, index)
 
@@ -75,14 +73,10 @@ class MappedInputs:
     def minibatches(
         self, domains: Sequence[int], rows: Sequence[Indices], *, random: Sequence[int]
     ) -> list[Minibatch]:
-        """A gather per domain."""
-        return [
-            (self.rows(domain, part), self._labels(domain, part))
-            for domain, part in zip(domains, rows, strict=True)
-        ]
+        parts = list(zip(domains, rows, strict=True))
+        return [(self.rows(*part), self._labels(*part)) for part in parts]
 
     def rows(self, domain: int, rows: Indices) -> Tensor:
-        """A float32 copy of some rows."""
         return torch.from_numpy(self._dataset.rows(domain, rows)).to(self._device).float()
 
     def _labels(self, domain: int, rows: Indices) -> Tensor:
@@ -117,7 +111,6 @@ class ImageInputs(MappedInputs):
         ]
 
     def rows(self, domain: int, rows: Indices) -> Tensor:
-        """Images as they are."""
         return self._normalise(self._dataset.rows(domain, rows))
 
     def _normalise(self, pixels: NDArray[np.uint8]) -> Tensor:
@@ -130,8 +123,7 @@ def build_inputs(
 ) -> Inputs:
     """The inputs for a data set; images are normalised for ``backbone``."""
     if dataset.kind == "images":
-        if backbone is None:
-            raise ValueError("images need the backbone that they are normalised for")
+        assert backbone is not None
         return ImageInputs(dataset, device, backbone, augmented=augmented)
     if dataset.kind == "features" and dataset.x[0].ndim > 2:
         return MappedInputs(dataset, device)

@@ -1,4 +1,4 @@
-"""What other parts of the library may do while a run trains."""
+"""Trains one run: updates, records, saved states; what may be added to it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -48,13 +47,14 @@ from checkwise.study.train.build import (
     trained_domains,
 )
 from checkwise.study.train.checkpoint_files import (
+    drop_weights,
+    kept_steps,
     predictions_files,
     write_predictions,
     write_weights,
 )
 from checkwise.study.train.config import RunConfig, check_same
 from checkwise.study.train.evaluation import Evaluator, Outputs, heldout_entry, source_entry
-from checkwise.study.train.kept_weights import drop_weights, kept_steps
 
 
 class Hook(Protocol):
@@ -139,8 +139,10 @@ def train_run(
         return "finished"
     torch.set_num_threads(config.threads)
     with writing(folder), ExitStack() as stack:
-        start = _claim(folder, config, data.dataset)
-        run = _Run(folder, config, data, lease, (*hooks, *_average_hooks(config)), start, stack)
+        state, text = _claim(folder, config, data.dataset)
+        if config.averages:
+            hooks = [*hooks, Averages(config.averages, last_step=config.steps - 1)]
+        run = _Run(folder, config, data, lease, hooks, state, text, stack)
         saved = time.monotonic()
         for step in range(run.updates, config.steps):
             run.update(step)
@@ -158,20 +160,10 @@ def train_run(
     return "finished"
 
 
-def _average_hooks(config: RunConfig) -> list[Hook]:
-    return [Averages(config.averages, last_step=config.steps - 1)] if config.averages else []
-
-
-@dataclass(frozen=True)
-class _Start:
-    """Where a run begins: the state it continues from, and the text of ``run.json``."""
-
-    state: resume.ResumeState | None
-    text: str
-
-
-def _claim(folder: Path, config: RunConfig, dataset: DomainDataset) -> _Start:
-    """Check what the run left, and write ``run.json`` from what was checked."""
+def _claim(
+    folder: Path, config: RunConfig, dataset: DomainDataset
+) -> tuple[resume.ResumeState | None, str]:
+    """Check what the run left, and write ``run.json``: the state to continue from, and its text."""
     if has_file(folder, RUN_FILE):
         check_same(config, read_run(folder).config, folder)
     state = resume.load(folder)
@@ -179,10 +171,10 @@ def _claim(folder: Path, config: RunConfig, dataset: DomainDataset) -> _Start:
     if state is None:
         split = described(dataset, config.key.held_out, splits_of(config, dataset))
         text = write_run(folder, config.key, config.as_dict(), machine=here, split=split)
-        return _Start(None, text)
+        return None, text
     resume.check(folder, state, config)
     text = write_continued_run(folder, state.run, updates=state.updates, machine=here)
-    return _Start(state, text)
+    return state, text
 
 
 class _Run:
@@ -195,7 +187,8 @@ class _Run:
         data: TrainingData,
         lease: Lease,
         hooks: Sequence[Hook],
-        start: _Start,
+        state: resume.ResumeState | None,
+        text: str,
         stack: ExitStack,
     ) -> None:
         self._folder = folder
@@ -207,13 +200,13 @@ class _Run:
         self._evaluate = Evaluator(data.inputs, evaluated_parts(config, data.dataset))
         self._algorithm, self._sampler = build_run(config, data)
         self._terms: dict[str, list[Tensor]] = {}
-        self._text = start.text
+        self._text = text
         self._noted: dict[str, Fingerprint] = {}
         self.updates = 0
         lengths: dict[str, int] = {}
-        if start.state is not None:
-            self._continue_from(start.state)
-            lengths = {name: noted["bytes"] for name, noted in start.state.journals.items()}
+        if state is not None:
+            self._continue_from(state)
+            lengths = {name: noted["bytes"] for name, noted in state.journals.items()}
         resume.remove_leftovers(folder, self.updates)
         names = [SOURCE_FILE, *(heldout_file(d) for d in config.key.held_out)]
         self._journals = {
@@ -278,11 +271,7 @@ class _Run:
         resume.save(self._folder, state)
 
     def known(self) -> dict[str, Fingerprint]:
-        """Sizes and checksums that the run's files must have when it is finished.
-
-        Raises:
-            InputError: a file that the run wrote is gone.
-        """
+        """Sizes and checksums that the run's files must have when it is finished."""
         written = self._written()
         for name in written:
             if not has_file(self._folder, name):

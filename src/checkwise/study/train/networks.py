@@ -1,4 +1,4 @@
-"""A convolutional network for 28×28 digits, small enough to train on one CPU core."""
+"""The networks by name: one for digits, and the pretrained ones."""
 
 from __future__ import annotations
 
@@ -9,15 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from checkwise.errors import InputError, naming_extras
-from checkwise.study.train.backbone import (
-    Backbone,
-    FrozenPart,
-    Network,
-    frozen_part,
-    linear_head,
-    mlp_head,
-    trainable_part,
-)
+from checkwise.study.train.backbone import Backbone, Network
 from checkwise.study.train.resnet50_network import resnet50
 
 _WIDTH = 64
@@ -91,7 +83,7 @@ def timm_backbone(name: str, *, pretrained: bool = True) -> Backbone:
         facts = model.pretrained_cfg
         size = int(facts["input_size"][-1])
         probe = torch.randn(1, 3, size, size)
-    mean, std = (_three(facts[key]) for key in ("mean", "std"))
+    mean, std = ((float(r), float(g), float(b)) for r, g, b in (facts["mean"], facts["std"]))
     with torch.inference_mode():
         whole: Tensor = model(probe)
         width = whole.shape[1]
@@ -111,15 +103,9 @@ def _cuts(model: nn.Module) -> list[list[nn.Sequential]]:
     ]
 
 
-def _part(model: nn.Module, attribute: str, stages: slice) -> nn.Module:
+def _part(model: nn.Module, attribute: str, stages: slice) -> Any:
     module: Any = getattr(model, attribute)
-    part: nn.Module = module if stages == _ALL else module[stages]
-    return part
-
-
-def _three(values: Any) -> tuple[float, float, float]:
-    red, green, blue = values
-    return float(red), float(green), float(blue)
+    return module if stages == _ALL else module[stages]
 
 
 _HALF = (0.5, 0.5, 0.5)
@@ -154,22 +140,6 @@ def _pretrained() -> Any:
     )
     network.load_state_dict(weights)
     return network.eval()
-
-
-__all__ = [
-    "Backbone",
-    "FrozenPart",
-    "Network",
-    "build_backbone",
-    "digits_network",
-    "frozen_part",
-    "linear_head",
-    "lite0",
-    "mlp_head",
-    "resnet50",
-    "timm_backbone",
-    "trainable_part",
-]
 
 
 def build_backbone(name: str) -> Backbone:

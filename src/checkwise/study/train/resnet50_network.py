@@ -32,11 +32,7 @@ _ONE = (1.0, 1.0, 1.0)
 
 
 def resnet50() -> Backbone:
-    """The pretrained backbone: 224 px in, 1,024×14×14 at the cut, 2,048 features out.
-
-    Raises:
-        InputError: the weights have not been converted yet.
-    """
+    """The pretrained backbone: 224 px in, 1,024×14×14 at the cut, 2,048 features out."""
     with torch.random.fork_rng(devices=[]):
         network = resnet()
     network.load_state_dict(_stored())

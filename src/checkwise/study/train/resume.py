@@ -86,23 +86,12 @@ def save(folder: Path, state: ResumeState) -> None:
 
 
 def load(folder: Path) -> ResumeState | None:
-    """The saved state of a run, or None if it must start from the beginning.
-
-    Raises:
-        InputError: it is damaged, or it has no checksum because an older version wrote it.
-    """
+    """The saved state of a run, or None if it must start from the beginning."""
     path = folder / RESUME_FILE
     if not has_file(folder, RESUME_FILE):
         return None
     outer = _decoded(read_file(folder, RESUME_FILE), path)
     check_schema(outer.get("schema"), path)
-    if "updates" in outer:
-        raise InputError(
-            f"Expected a state with a checksum, but an older version of checkwise wrote {path}: "
-            "finish the run with that version, or remove that file to train the run from "
-            "the start.",
-            code="damaged",
-        )
     content = outer["state"].numpy().tobytes() if isinstance(outer.get("state"), Tensor) else b""
     if hashlib.sha256(content).hexdigest() != outer.get("sha256"):
         raise _damaged(path, "another checksum")

@@ -1,0 +1,230 @@
+"""One model from several checkpoints of a run: means of weights, or of predictions.
+
+SWAD averages the loss valley, LAWA (latest weight averaging, Kaddour 2022) the last checkpoints,
+others what is near the best accuracy. SMA and dense SWAD are averages that were kept while the run
+trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checkwise.deployed import average, read_average, read_checkpoint
+from checkwise.errors import InputError
+from checkwise.selection import (
+    DELTA_PP,
+    MEMBERS_DELTA_PP,
+    NEAR_BEST,
+    Columns,
+    loss_valley,
+    members,
+    select,
+)
+from checkwise.store import average_file, has_file
+from checkwise.study.baselines.derived import digest_of
+from checkwise.study.baselines.recipe import (
+    BATCHNORM,
+    FROM_TRAINING,
+    Model,
+    Plan,
+    Recipe,
+    StoredRun,
+)
+
+if TYPE_CHECKING:
+    from checkwise.study.baselines.evaluate import OpenRun
+
+VALLEY = {"n_converge": 3, "n_tolerance": 6, "tolerance_ratio": 0.3}
+
+
+def plan_valley(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+    """The steps in the loss valley of the mean source-validation NLL."""
+    (run,) = runs
+    table = Columns.of(run.trajectory)
+    usable = ~table["diverged"]
+    steps = table["step"][usable].tolist()
+    valley = loss_valley(
+        table["nll"][usable].tolist(),
+        mode=params["mode"],
+        **{name: params[name] for name in VALLEY},
+    )
+    notes = list(valley.notes)
+    if not usable.all():
+        diverged = int((~usable).sum())
+        notes.append(f"{diverged} diverged checkpoint{'s' * (diverged > 1)} left out")
+    inputs = {
+        "steps": [steps[index] for index in valley.multiplicities],
+        "multiplicities": list(valley.multiplicities.values()),
+        "converged_at": None if valley.converged_at is None else steps[valley.converged_at],
+        "threshold": valley.threshold,
+        "dead": valley.dead,
+        "source.jsonl": run.source_digest,
+    }
+    return Plan(inputs, tuple(notes))
+
+
+def _equally(run: StoredRun, steps: Sequence[int], *notes: str, **facts: Any) -> Plan:
+    inputs = {"steps": [*steps], "multiplicities": [1] * len(steps), **facts}
+    return Plan({**inputs, "source.jsonl": run.source_digest}, notes)
+
+
+def plan_alone(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+    """The one checkpoint that source-acc picks: what re-estimation does without averaging."""
+    (run,) = runs
+    return _equally(run, [select(run.trajectory, "source-acc", guard=False).step])
+
+
+def plan_feasible(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+    """The feasible steps of ac-nc from the best rank down."""
+    (run,) = runs
+    chosen = select(run.trajectory, "ac-nc", guard=False, delta_pp=params["delta_pp"])
+    order = np.argsort(chosen.rank)[: len(chosen.feasible_steps)]
+    steps = run.trajectory.steps[order].tolist()
+    notes = ("only one checkpoint is feasible: this is ac-nc's choice",) if len(steps) == 1 else ()
+    return _equally(run, steps, *notes, feasible=len(steps))
+
+
+def plan_members(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+    """All checkpoints within a point of the best in order of time, or ``k`` of them."""
+    (run,) = runs
+    near = select(run.trajectory, NEAR_BEST, guard=False, delta_pp=params["delta_pp"])
+    steps = list(members(near, params["k"], delta_pp=params["delta_pp"]))
+    notes = ("only one checkpoint is near the best: this is it",) if len(steps) == 1 else ()
+    return _equally(run, steps, *notes, feasible=len(near.feasible_steps))
+
+
+def plan_last(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+    """The last ``k`` checkpoints that did not diverge; all of them where a run has fewer."""
+    (run,) = runs
+    steps = run.trajectory.steps[~run.trajectory.diverged].tolist()[-params["k"] :]
+    few = len(steps) < params["k"]
+    notes = (f"the run has only {len(steps)} checkpoints to average",) if few else ()
+    return _equally(run, steps, *notes)
+
+
+def plan_kept(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+    """The one file with an average that the run left."""
+    (run,) = runs
+    name = str(params["average"])
+    file = average_file(name)
+    if not has_file(run.folder, file):
+        raise InputError(
+            f"Expected the average {name!r}, but {run.folder} was trained without it: train it "
+            f'with averages = ["{name}"] under [training].',
+            code="missing",
+        )
+    return Plan({file: digest_of(run.folder, file)})
+
+
+def make(
+    runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
+) -> dict[Any, Model]:
+    """The mean of the planned weights, BatchNorm re-estimated unless ``minibatches`` is 0."""
+    (run,) = runs
+    return {run.key: averaged(run, inputs, minibatches=params["minibatches"])}
+
+
+def make_probabilities(
+    runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
+) -> dict[Any, Model]:
+    """An ensemble whose probabilities are the mean; it has no weights of its own."""
+    from checkwise.study.baselines.evaluate import mean_log_probabilities
+
+    (run,) = runs
+    outputs = [run.checkpoint_outputs(step) for step in inputs["steps"]]
+    return {run.key: Model(mean_log_probabilities(outputs), None)}
+
+
+def make_kept(
+    runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
+) -> dict[Any, Model]:
+    """The average that the run left, with BatchNorm re-estimated."""
+    (run,) = runs
+    weights = read_average(run.folder, str(params["average"]))
+    return {run.key: with_batchnorm(run, weights, params["minibatches"])}
+
+
+def averaged(run: OpenRun, inputs: Mapping[str, Any], *, minibatches: int) -> Model:
+    """The mean of some steps of a run, with multiplicities; 0 minibatches keep the buffers."""
+    pairs = zip(inputs["steps"], inputs["multiplicities"], strict=True)
+    mean = average(
+        ((read_checkpoint(run.folder, step), times) for step, times in pairs),
+        parameters=run.parameters,
+    )
+    return with_batchnorm(run, mean, minibatches)
+
+
+def with_batchnorm(run: OpenRun, weights: Mapping[str, Any], minibatches: int) -> Model:
+    """The model with its BatchNorm statistics re-estimated where asked for, evaluated."""
+    notes: tuple[str, ...] = ()
+    state = dict(weights)
+    if minibatches:
+        state, layers = run.recalibrated(state, minibatches)
+        if not layers:
+            notes = ("the network has no live BatchNorm: there was nothing to estimate",)
+    return Model(run.outputs(state), state, notes)
+
+
+SWAD = Recipe(
+    "mean of the checkpoints in the loss valley, BatchNorm re-estimated",
+    plan_valley,
+    make,
+    {**VALLEY, "mode": "faithful", **BATCHNORM},
+)
+AS_DESCRIBED = SWAD.variant("the same with each checkpoint of the valley once", mode="as-described")
+SWAD_NOBN = SWAD.variant("swad with the BatchNorm buffers of its first checkpoint", minibatches=0)
+AS_DESCRIBED_NOBN = AS_DESCRIBED.variant("swad-as-described, buffers of its first", minibatches=0)
+SOURCE_ACC_BN = Recipe(
+    "source-acc with BatchNorm re-estimated: swad's control", plan_alone, make, BATCHNORM
+)
+_FEASIBLE = {"delta_pp": str(DELTA_PP)}
+MEAN_WEIGHTS = Recipe(
+    "mean of the parameters of every feasible checkpoint",
+    plan_feasible,
+    make,
+    {**_FEASIBLE, **BATCHNORM},
+)
+MEAN_PROBS = Recipe(
+    "mean of the predictions of every feasible checkpoint",
+    plan_feasible,
+    make_probabilities,
+    _FEASIBLE,
+)
+_MEMBERS = {"delta_pp": MEMBERS_DELTA_PP, "k": None}
+MEMBERS_MEAN_PROBS = Recipe(
+    "mean probabilities of every checkpoint within 1 point of the best",
+    plan_members,
+    make_probabilities,
+    _MEMBERS,
+)
+MEAN_PROBS_3 = MEMBERS_MEAN_PROBS.variant(
+    "mean probabilities of 3 spread over these checkpoints", k=3
+)
+MEAN_PROBS_5 = MEMBERS_MEAN_PROBS.variant(
+    "mean probabilities of 5 spread over these checkpoints", k=5
+)
+MEMBERS_MEAN_WEIGHTS = Recipe(
+    "mean parameters of every checkpoint within 1 point of the best",
+    plan_members,
+    make,
+    {**_MEMBERS, **BATCHNORM},
+)
+LAWA_5 = Recipe(
+    "mean of the parameters of the last five checkpoints", plan_last, make, {"k": 5, **BATCHNORM}
+)
+SMA = Recipe(
+    "mean of the weights of every update from step 100 on",
+    plan_kept,
+    make_kept,
+    {"average": "sma", **BATCHNORM},
+    needs=FROM_TRAINING,
+)
+DENSE_SWAD = SMA.variant(
+    "mean of the weights of every update in the loss valley", average="dense-swad"
+)
+DENSE_SWAD_NOBN = DENSE_SWAD.variant(
+    "dense-swad with the BatchNorm buffers of the last update", minibatches=0
+)
