@@ -160,16 +160,10 @@ def events(path: Path, found: EventFile) -> Iterator[tuple[int, Event]]:
                 event = _event(data)
             except (ValueError, IndexError, struct.error):
                 event = None
-            if found.start is None and not (event and event.starts_file):
-                raise InputError(
-                    f"Expected TensorBoard events in {path}, but its records are something else: "
-                    "name an event file, or the folder that holds it.",
-                    code="format",
-                )
-            if event is None:
+            if event is None or (found.start is None and not event.starts_file):
                 raise InputError(
                     f"Expected TensorBoard events in {path}, but the record at byte {position} is "
-                    "none: check what wrote the file.",
+                    "none: name an event file, or the folder that holds it.",
                     code="format",
                 )
             if found.start is None:

@@ -9,16 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.readers import stores
 from checkwise.readers.json_lines import NoRecordsError, flattened, parsed_or_none, read_lines
-from checkwise.readers.log import RAY, Log
+from checkwise.readers.log import RAY, Log, Record, log_of_records, place
 from checkwise.readers.request import first_bytes, opened, read_bytes
-from checkwise.readers.stores import Record
 from checkwise.store import is_plain_name
 from checkwise.words import shown
 
@@ -73,9 +70,7 @@ def _of_trial(file: Path) -> Log:
     lines, notes = read_lines(file)
     own = [{name: cell for name, cell in line.fields.items() if name != "config"} for line in lines]
     log = [
-        Record(
-            stores.axis(fields.get(ITERATION)), stores.axis(fields.get(EPOCH)), flattened(fields)
-        )
+        Record(place(fields.get(ITERATION)), place(fields.get(EPOCH)), flattened(fields))
         for fields in own
     ]
     return _log(file, log, ITERATION, NOT_METRICS, notes)
@@ -84,15 +79,14 @@ def _of_trial(file: Path) -> Log:
 def _log(
     file: Path, log: Sequence[Record], step: str, beside: Sequence[str], notes: Sequence[str]
 ) -> Log:
-    columns = stores.numeric(record.fields for record in log)
-    return Log(
-        path=file,
-        trainer=RAY,
-        header=tuple(name for name in columns if name not in beside),
-        columns=partial(stores.columns, log),
-        said=partial(stores.said, log),
+    has_epochs = any(record.epoch == record.epoch for record in log)  # nan is none
+    return log_of_records(
+        file,
+        RAY,
+        log,
+        axes={"step": step} | ({"epoch": EPOCH} if has_epochs else {}),
+        beside=beside,
         files=_checkpoints(file.parent, log),
-        axes={"step": step} | ({"epoch": EPOCH} if EPOCH in columns else {}),
         notes=tuple(notes),
     )
 
@@ -144,7 +138,7 @@ def _by_training_step(log: Sequence[Record]) -> list[Record]:
 
     The report that came last counts.
     """
-    steps = [stores.axis(record.fields.get(STEP)) for record in log]
+    steps = [place(record.fields.get(STEP)) for record in log]
     if not all(step.is_integer() for step in steps):  # nan is none
         return []
     latest = {step: replace(record, step=step) for step, record in zip(steps, log, strict=True)}
@@ -176,8 +170,8 @@ def _records(document: dict[str, Any], file: Path) -> list[Record]:
         reports = list(range(len(results)))
     log = [
         Record(
-            step=stores.axis(report),
-            epoch=stores.axis(result["metrics"].get(EPOCH)),
+            step=place(report),
+            epoch=place(result["metrics"].get(EPOCH)),
             fields=flattened(result["metrics"]) | {CHECKPOINT: result[CHECKPOINT]},
         )
         for report, result in zip(reports, results, strict=True)

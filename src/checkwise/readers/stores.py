@@ -1,4 +1,4 @@
-"""Trackers' stores: databases of SQLite, opened to read, and records of named fields."""
+"""Trackers' databases of SQLite, which are read and never changed."""
 
 from __future__ import annotations
 
@@ -7,76 +7,14 @@ import sqlite3
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from math import nan
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from checkwise.errors import InputError
-from checkwise.readers.log import Points
 from checkwise.readers.request import LARGEST_FILE, first_bytes
-from checkwise.records import Columns
 from checkwise.words import listed, printable
-
-# How JSON that knows no such numbers spells them.
-NOT_FINITE = ("NaN", "Infinity", "-Infinity")
-
-
-@dataclass(frozen=True)
-class Record:
-    """What was logged at one time; a step or epoch that is missing is nan."""
-
-    step: float
-    epoch: float
-    fields: Mapping[str, Any]
-
-
-def numeric(records: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Names that hold a number in at least one record, in the order in which they come up."""
-    names = {name: None for r in records for name, value in r.items() if _is_number(value)}
-    return tuple(names)
-
-
-def columns(records: Sequence[Record], names: Sequence[str]) -> dict[str, Points]:
-    """The filled cells of some names."""
-    found: dict[str, list[Record]] = {name: [] for name in names}
-    for record in records:
-        for name in names:
-            if record.fields.get(name) is not None:
-                found[name].append(record)
-    return {
-        name: Points(
-            steps=np.array([record.step for record in filled], dtype=np.float64),
-            epochs=np.array([record.epoch for record in filled], dtype=np.float64),
-            cells=[record.fields[name] for record in filled],
-        )
-        for name, filled in found.items()
-    }
-
-
-def said(records: Sequence[Record]) -> Columns:
-    """What was logged beside numbers."""
-    for record in records:
-        for name, value in record.fields.items():
-            if not _is_number(value):
-                yield name, (value,)
-
-
-def axis(value: object) -> float:
-    """A step or epoch; nan where the field holds no such number."""
-    if (type(value) is int or type(value) is float) and abs(value) < 2**53:
-        return float(value)
-    return nan
-
-
-def _is_number(value: object) -> bool:
-    """Whether a field holds a number, or says that it is not finite."""
-    return type(value) in (int, float) or (isinstance(value, str) and value in NOT_FINITE)
-
 
 SHORT_ID = 8  # characters; what trackers themselves show
 

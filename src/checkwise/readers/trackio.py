@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.readers import stores
 from checkwise.readers.json_lines import NoRecordsError, flattened, parsed_or_none
-from checkwise.readers.log import TRACKIO, Log
+from checkwise.readers.log import TRACKIO, Log, Record, log_of_records, place
 from checkwise.readers.request import size_of
-from checkwise.readers.stores import Record
 from checkwise.words import shown
 
 OF_TRACKIO = {"metrics": ("run_name", "metrics"), "configs": ("run_name", "config")}
@@ -64,27 +62,20 @@ def _rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
 
 def _log(path: Path, name: str, rows: Sequence[tuple[Any, ...]]) -> Log:
     fields = [_fields(cell, number, path) for _, _, _, cell, number in rows]
-    columns = stores.numeric(fields)
-    step_name = next((name for name in STEPS_OF_TRAINERS if name in columns), None)
-    epoch_name = next((name for name in EPOCHS if name in columns), None)
+    named = {name for record in fields for name, cell in record.items() if place(cell) == cell}
+    step_name = next((name for name in STEPS_OF_TRAINERS if name in named), None)
+    epoch_name = next((name for name in EPOCHS if name in named), None)
     log = [
         Record(
-            step=stores.axis(record.get(step_name) if step_name else step),
-            epoch=stores.axis(record.get(epoch_name) if epoch_name else None),
+            step=place(record.get(step_name) if step_name else step),
+            epoch=place(record.get(epoch_name) if epoch_name else None),
             fields=record,
         )
         for record, (_, _, step, _, _) in zip(fields, rows, strict=True)
     ]
     axes = {"step": step_name or "step"} | ({"epoch": epoch_name} if epoch_name else {})
-    return Log(
-        path=path,
-        trainer=TRACKIO,
-        header=tuple(name for name in columns if name not in (*STEPS_OF_TRAINERS, *EPOCHS)),
-        columns=partial(stores.columns, log),
-        said=partial(stores.said, log),
-        run=name,
-        axes=axes,
-    )
+    beside = (*STEPS_OF_TRAINERS, *EPOCHS)
+    return log_of_records(path, TRACKIO, log, axes=axes, beside=beside, run=name)
 
 
 def _fields(cell: object, number: object, path: Path) -> dict[str, Any]:
