@@ -11,15 +11,19 @@ import struct
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.readers.request import opened
 
 MOST_SCALARS = 1 << 25  # of one file; each takes 16 bytes
 MOST_TAGS = 1 << 16
+BLOCK = 1 << 12  # points that are kept together
 LARGEST_RECORD = 1 << 26  # bytes; a larger one holds images or a graph and is passed over
 LARGEST_CHECKED = 1 << 16  # bytes; no record of scalars is larger
 NEAR_THE_START = 1 << 20  # bytes
@@ -60,13 +64,29 @@ class Event(NamedTuple):
     scalars: list[Scalar]
 
 
-@dataclass
 class Series:
     """The points of one tag, in the order of the file; ``bits`` is the widest number's."""
 
-    steps: array[int] = field(default_factory=lambda: array("q"))
-    values: array[float] = field(default_factory=lambda: array("d"))
-    bits: int = 0
+    def __init__(self) -> None:
+        self.bits = 0
+        # Arrays that grow side by side would leave ten times their size in holes.
+        self._blocks = [(array("q"), array("d"))]
+
+    def add(self, step: int, value: float, bits: int) -> None:
+        if len(self._blocks[-1][0]) == BLOCK:
+            self._blocks.append((array("q"), array("d")))
+        steps, values = self._blocks[-1]
+        steps.append(step)
+        values.append(value)
+        self.bits = max(self.bits, bits)
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        return np.concatenate([np.array(steps, np.int64) for steps, _ in self._blocks])
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        return np.concatenate([np.array(values, np.float64) for _, values in self._blocks])
 
 
 @dataclass
@@ -114,10 +134,10 @@ def read_event_file(path: Path) -> EventFile:
     found, count = EventFile(path), 0
     for _, event in events(path, found):
         for tag, value, bits in event.scalars:
-            series = found.series.setdefault(decoded(tag), Series())
-            series.steps.append(event.step)
-            series.values.append(value)
-            series.bits = max(series.bits, bits)
+            name = decoded(tag)
+            if name not in found.series:
+                found.series[name] = Series()
+            found.series[name].add(event.step, value, bits)
             count += 1
         if count > MOST_SCALARS or len(found.series) > MOST_TAGS:
             most, what = (MOST_SCALARS, "scalars") if count > MOST_SCALARS else (MOST_TAGS, "tags")
@@ -239,7 +259,7 @@ def masked(message: bytes) -> int:
     return (register >> 15 | register << 17 & 0xFFFFFFFF) + 0xA282EAD8 & 0xFFFFFFFF
 
 
-@cache
+@lru_cache(1 << 12)
 def _masked_length(length: int) -> int:
     return masked(length.to_bytes(8, "little"))
 

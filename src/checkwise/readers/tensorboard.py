@@ -187,7 +187,7 @@ def _points(name: str, columns: Sequence[_Column], epoch: str | None) -> Points:
     of_keras = any(KERAS_VALIDATION.fullmatch(column.tag) for column in columns)
     steps, epochs, cells = [np.empty(0)], [np.empty(0)], array("d")
     for column in (column for column in columns if column.name == name):
-        at = np.array(column.series.steps, np.float64)
+        at = column.series.steps.astype(np.float64)
         steps.append(at)
         if of_keras and column.tag.startswith(KERAS_BY_EPOCH):
             epochs.append(at)  # Keras' step of these is the epoch
@@ -202,13 +202,16 @@ def _at_same_step(steps: FloatArray, clocks: Sequence[_Column]) -> FloatArray:
     """The epoch that was logged last at each step; nan where none was."""
     logged: dict[float, float] = {}
     for clock in clocks:
-        logged |= zip(clock.series.steps, _decimals(clock.series).tolist(), strict=True)
+        at = clock.series.steps.tolist()
+        logged |= zip(at, _decimals(clock.series).tolist(), strict=True)
+    if not logged:
+        return np.full(len(steps), np.nan)
     return np.array([logged.get(step, np.nan) for step in steps.tolist()], np.float64)
 
 
 def _decimals(series: Series) -> FloatArray:
     """The numbers that somebody logged, as far as their short form in the file tells."""
-    values = np.array(series.values, np.float64)
+    values = series.values
     if series.bits == 64:
         return values
     stored = np.float16 if series.bits == 16 else np.float32
