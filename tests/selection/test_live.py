@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -158,3 +159,45 @@ def test_a_live_selection_takes_no_constraint_that_it_cannot_know() -> None:
         _ = live.choice
     with refused("missing: brier"):
         cw.LiveSelector("ac", constraint="brier", objectives=["nll"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 6), st.sampled_from([40, None]), st.booleans()),
+        min_size=1,
+        max_size=12,
+    ),
+    st.sampled_from(["ac-nll", "ac-random", "source-acc", "pure-nll", "ac-early"]),
+)
+def test_asking_often_or_at_the_end_is_the_same(
+    rows: list[tuple[int, int, int | None, bool]], rule: str
+) -> None:
+    """Steps in any order, replaced ones, without counts, diverged: what was asked for remains."""
+    often = cw.LiveSelector(rule)
+    for t, (step, wrong, n, ask) in enumerate(rows):
+        entry = {"accuracy": (40 - wrong) / 40, "nll": 1.0 + t % 3}
+        entry |= {} if n is None else {"n": n}
+        entry["nll"] = float("nan") if t % 5 == 3 else entry["nll"]
+        often.add(step, {"val": entry})
+        whole = None if all(r.diverged for r in often.records.values()) else often.trajectory
+        chosen = None if whole is None else cw.select(whole, rule)
+        if ask:
+            assert often.choice == (chosen and chosen.step)
+            assert often.choice is None or often.choice in often.keep
+            assert set(often.keep).isdisjoint(often.droppable)
+            assert set(often.keep) | set(often.droppable) == set(often.steps)
+    kept = often.keep
+    assert often.selection is None or kept == often.keep, "as judged by the whole run"
+
+
+def test_the_time_to_add_and_to_choose_does_not_grow_with_the_run() -> None:
+    live = cw.LiveSelector("ac-nll")
+    seconds = []
+    for step in range(20_000):
+        started = perf_counter()
+        live.add(step, {"val": {"accuracy": 0.5 + step / 50_000, "nll": 1.0, "n": 50_000}})
+        if step % 100 == 99:
+            assert live.choice is not None
+        seconds.append(perf_counter() - started)
+    assert sum(seconds[-1000:]) < 3 * sum(seconds[:1000])

@@ -206,6 +206,7 @@ class Records(dict[int, CheckpointRecord]):
     """Records by step, with what they have in common: another one needs a single comparison."""
 
     _common: _Common | None = None  # None: to be found out
+    rewritten: int = 0  # how often a record was replaced or taken back
 
     def copy(self) -> Records:
         """The same records, which can go on by themselves."""
@@ -236,6 +237,7 @@ class Records(dict[int, CheckpointRecord]):
         super().__delitem__(step)
 
     def _forget(self, step: int) -> None:
+        self.rewritten += step in self
         if self._common is not None and step in self._common.steps:
             self._common = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -55,6 +55,20 @@ class Weighted:
         """The same of some of the checkpoints."""
         arrays = {name: array[rows] for name, array in self.arrays.items()}
         return Weighted(arrays, self.standing and self.standing.taken(rows), self.errors[rows])
+
+    def joined(self, other: Weighted) -> Weighted | None:
+        """With further checkpoints, by step; None where the two cannot be compared as one run."""
+        one, two = self.standing, other.standing
+        alike = one is two or (one and two and one.denominator == two.denominator)
+        if not alike or set(self.arrays) != set(other.arrays):
+            return None
+        order = np.argsort(np.concatenate([self.arrays["step"], other.arrays["step"]]))
+        arrays = {n: np.concatenate([a, other.arrays[n]])[order] for n, a in self.arrays.items()}
+        standing = None
+        if one is not None and two is not None:
+            units = np.concatenate([one.units, two.units])[order]
+            standing = replace(one, units=units, diverged=arrays["diverged"])
+        return Weighted(arrays, standing, np.concatenate([self.errors, other.errors])[order])
 
 
 class Columns(Mapping[str, NDArray[Any]]):
@@ -208,15 +222,16 @@ def weighted(run: Trajectory, choice: Choice) -> Weighted:
     Remembered where the weighting has a name: rules ask for the same one again and again.
     """
     if not isinstance(choice.weights, str) or (choice.worst_domain and choice.directions):
-        return _weigh(run, choice)
+        return weigh(run, choice)
     remembered = _REMEMBERED.setdefault(run, {})
     weighting = (choice.weights, choice.worst_domain)
     if weighting not in remembered:
-        remembered[weighting] = _weigh(run, choice)
+        remembered[weighting] = weigh(run, choice)
     return remembered[weighting]
 
 
-def _weigh(run: Trajectory, choice: Choice) -> Weighted:
+def weigh(run: Trajectory, choice: Choice) -> Weighted:
+    """A run under the weighting of a choice, computed anew."""
     weights, worst_domain = choice.weights, choice.worst_domain
     standing, errors = None, np.full(len(run), -1)
     if ACCURACY in run.values:

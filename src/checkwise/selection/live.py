@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.metrics import BANDWIDTH, BINS
-from checkwise.records import CheckpointRecord, Recorder, Trajectory, as_names
+from checkwise.records import CheckpointRecord, Recorder, Records, Trajectory, as_names, facts_of
 from checkwise.selection.averages import MEMBERS_DELTA_PP, members
 from checkwise.selection.choice import Choice
-from checkwise.selection.choosing import select
+from checkwise.selection.choosing import check_needs, select
+from checkwise.selection.columns import Columns, Weighted, weigh
 from checkwise.selection.constraint import Points
-from checkwise.selection.defaults import DEFAULT_RULE
-from checkwise.selection.guard import WITHIN_PP, guards
+from checkwise.selection.defaults import DEFAULT_RULE, RuleWithReason
+from checkwise.selection.guard import choices, may_be_chosen
 from checkwise.selection.result import Selection
 from checkwise.selection.rulebook import Rule, find_metrics, get_rule
 from checkwise.words import listed
@@ -25,6 +27,10 @@ from checkwise.words import listed
 
 class LiveSelection:
     """A selection that grows with the run; see ``LiveSelector``, which can keep it in a file.
+
+    Adding takes the same time however long the run is. ``choice``, ``keep`` and ``droppable`` look
+    at the checkpoints that could still be chosen when they were last asked, and at what was added
+    since; ``selection`` looks at the whole run.
 
     Args:
         rule: a name from :func:`rules`, or a whole :class:`Choice`; by default ac-nc.
@@ -57,6 +63,7 @@ class LiveSelection:
         )
         self._without_weights: set[int] = set()
         self._selection: Selection | None = None
+        self._near = _NearBest(self._recorder.records)
 
     def add(self, step: int, outputs: Mapping[str, Any]) -> None:
         """Measure one checkpoint on source validation; a step added again replaces its record.
@@ -164,7 +171,7 @@ class LiveSelection:
     def domains(self) -> tuple[str, ...]:
         """The validation sets of what was added, also where every checkpoint diverged."""
         records = self._recorder.records
-        return tuple(records[self.steps[0]].domains) if records else ()
+        return tuple(records[min(records)].domains) if records else ()
 
     @property
     def trajectory(self) -> Trajectory:
@@ -187,7 +194,7 @@ class LiveSelection:
         if all(record.diverged for record in records):
             return None
         trajectory = self.trajectory
-        chosen = self._choose(trajectory)
+        chosen = select(trajectory, self.asked)
         if all(record.step in self._without_weights or record.diverged for record in records):
             return chosen
         # Without the best, others are near-best, which may be gone too.
@@ -195,25 +202,37 @@ class LiveSelection:
             steps = listed([str(step) for step in sorted(gone)])
             note = f"left out, because the weights were deleted: {steps}"
             trajectory = _without(trajectory, frozenset(gone), note)
-            chosen = self._choose(trajectory)
+            chosen = select(trajectory, self.asked)
         return chosen
 
     def among(self, steps: Iterable[int]) -> Chosen:
         """The choice if there were only some of the checkpoints."""
-        records = self._recorder.records
-        measured = tuple(step for step in self.steps if step in set(steps))
+        records, those = self._recorder.records, set(steps)
+        measured = tuple(step for step in self.steps if step in those)
         if all(records[step].diverged for step in measured):
             return Chosen(None, measured)
-        others = frozenset(self.steps).difference(measured)
-        return Chosen(self._choose(_without(self.trajectory, others)), measured)
-
-    def _choose(self, trajectory: Trajectory) -> Selection:
-        return select(trajectory, self.asked)
+        others = frozenset(records).difference(measured)
+        if not others and not self._without_weights:
+            return Chosen(self.selection, measured)
+        return Chosen(select(_without(self.trajectory, others), self.asked), measured)
 
     @property
     def choice(self) -> int | None:
         """The step that would be chosen if training stopped now."""
+        table = self._near_best()
+        if table is not None:
+            index = choices(self._rule, self.asked.params, table, guard=self.asked.guard)
+            return int(table["step"][index])
         return None if self.selection is None else self.selection.step
+
+    def _near_best(self) -> Columns | None:
+        """The columns of what can still be chosen; None where the whole run has to be looked at."""
+        if self._selection is not None or self.needs_examples:
+            return None
+        near = self._near = self._near.of(self._recorder.records)
+        table = near.columns(self)
+        gone = table is not None and self._without_weights.intersection(table["step"].tolist())
+        return None if gone else table
 
     def members(
         self, k: int | None = None, *, delta_pp: Points = MEMBERS_DELTA_PP
@@ -233,33 +252,67 @@ class LiveSelection:
     @property
     def keep(self) -> tuple[int, ...]:
         """Steps whose weights have to stay: this record or a later one may make them the choice."""
-        dropped = set(self.droppable)
-        return tuple(step for step in self.steps if step not in dropped)
+        if self._rule.prunable:
+            if (table := self._near_best()) is not None:
+                return tuple(table["step"].tolist())
+            if self.selection is not None:
+                return Chosen(self.selection, ()).keep
+        return self.steps
 
     @property
     def droppable(self) -> tuple[int, ...]:
         """Steps whose weights can be deleted: no later record can make the rule choose them.
 
-        Proof. Let a_i be the accuracy of checkpoint i, b_t the best of the first t, and δ the
-        tolerance. Checkpoint i is feasible at t if a_i ≥ b_t − δ. The best only rises: b_s ≤ b_t
-        for s ≤ t. So if a_i < b_s − δ then a_i < b_t − δ for every later t, and i is never
-        feasible again. Objectives are normalised over the feasible checkpoints alone, so those
-        that fell out change neither the choice nor its score. With the guard, the choice is that
-        of the rule or the earliest within 0.5 points of the best; whether validation is saturated
-        may change with every new best, so both may be chosen later, and the same holds for 0.5
-        points in place of δ. Of the tolerance "paired", ``ToleranceKind`` says why.
-
-        So it is with any other constraint and a tolerance in its own units. A relative one of p
-        moves too: its edge b − p·|b| rises with b, by 1 − p above 0 and by 1 + p below, and p is
-        at most 1. Where lower is better, all of this is mirrored.
-
         Empty for rules to which this does not apply (``Rule.prunable``).
         """
-        chosen = self.selection
-        if not self._rule.prunable or chosen is None:
-            return ()
-        stay = set(may_be_chosen(chosen))
-        return tuple(step for step in self.steps if step not in stay)
+        return tuple(sorted(self._recorder.records.keys() - set(self.keep)))
+
+
+class _NearBest:
+    """The checkpoints that may still be chosen, by the records that were looked at so far."""
+
+    def __init__(self, records: Records) -> None:
+        self._records, self._rewritten, self._seen = records, records.rewritten, 0
+        self._weighted: Weighted | None = None
+        self._comparable = True
+
+    def of(self, records: Records) -> _NearBest:
+        """This one, or a new one where earlier records are not what they were."""
+        as_before = self._records is records and self._rewritten == records.rewritten
+        return self if as_before else _NearBest(records)
+
+    def columns(self, live: LiveSelection) -> Columns | None:
+        """The columns of these checkpoints, with what was recorded since they were asked for."""
+        rule, asked = live._rule, live.asked
+        unseen = len(self._records) - self._seen
+        new = [one for one in islice(reversed(self._records.values()), unseen) if not one.diverged]
+        self._seen = len(self._records)
+        if new and self._comparable:
+            run = Trajectory(**facts_of(sorted(new, key=lambda record: record.step)))
+            check_needs(run, RuleWithReason(rule, params=dict(asked.params)), asked)
+            added: Weighted | None = weigh(run, asked)
+            if self._weighted is not None and added is not None:
+                added = self._weighted.joined(added)
+            self._weighted, self._comparable = added, added is not None
+        if self._weighted is None:
+            return None
+        if new:
+            table = _ColumnsSoFar(self._weighted, live)
+            stay = may_be_chosen(rule, asked.params, table, guard=asked.guard)
+            self._weighted = self._weighted.taken(stay)
+        return _ColumnsSoFar(self._weighted, live)
+
+
+class _ColumnsSoFar(Columns):
+    """Columns of a part of a run that stand for the whole of it."""
+
+    def __init__(self, weighted: Weighted, live: LiveSelection) -> None:
+        super().__init__([weighted], live.asked, stacked=False)
+        self._live = live
+
+    @property
+    def identities(self) -> list[str]:
+        return [self._live.trajectory.identity]
 
 
 @dataclass(frozen=True)
@@ -277,23 +330,11 @@ class Chosen:
     @property
     def keep(self) -> tuple[int, ...]:
         """The steps that may still be chosen."""
-        return self.steps if self.selection is None else may_be_chosen(self.selection)
-
-
-def may_be_chosen(chosen: Selection) -> tuple[int, ...]:
-    """Steps that the rule may choose when more checkpoints come."""
-    run = chosen.trajectory
-    if not chosen.rule_used.prunable:
-        return tuple(run.steps.tolist())
-    eligible = chosen.ranking.eligible
-    if chosen.params.get("pareto"):
-        # A dominated checkpoint stays: the one that beats it may fall below the tolerance.
-        eligible = replace(chosen, guard=None).feasible
-    elif chosen.guard_acted:  # what the rule itself may choose once validation can rank again
-        eligible = chosen.rule_used.ranking(chosen.columns, chosen.params).eligible
-    if chosen.guard is not None and guards(chosen.rule_used, chosen.params):
-        eligible = eligible | chosen.columns.within_points(WITHIN_PP)
-    return tuple(run.steps[eligible].tolist())
+        s = self.selection
+        if s is None:
+            return self.steps
+        stay = may_be_chosen(s.rule_used, s.params, s.columns, guard=s.guard is not None)
+        return tuple(s.trajectory.steps[stay].tolist())
 
 
 def _without(run: Trajectory, steps: frozenset[int], *notes: str) -> Trajectory:

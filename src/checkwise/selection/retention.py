@@ -17,7 +17,7 @@ from checkwise.selection.choosing import select
 from checkwise.selection.constraint import Points, tolerance
 from checkwise.selection.defaults import DEFAULT_RULE
 from checkwise.selection.guard import WITHIN_PP
-from checkwise.selection.live import may_be_chosen
+from checkwise.selection.live import Chosen
 from checkwise.selection.result import Selection
 
 
@@ -100,7 +100,7 @@ class KeepFeasible(Policy):
         chosen = live.selection
         if chosen is None or (self.rule is None and self.delta_pp is None):
             return set(live.keep)
-        return set(may_be_chosen(select(chosen.trajectory, self._like(chosen.choice))))
+        return set(Chosen.of(select(chosen.trajectory, self._like(chosen.choice))).keep)
 
 
 @dataclass(frozen=True)
