@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 PACKAGES = (
-    *("numpy", "pandas", "pyarrow.parquet", "numba", "click", "rich.progress"),
+    *("numpy", "pandas", "pyarrow.parquet", "click", "rich.progress"),
     *("scipy.stats", "scipy.optimize", "torch", "torch._dynamo"),
 )
 SOCKET = "CHECKWISE_TESTS_COMMAND_SERVER"

@@ -146,8 +146,6 @@ def run_tests(tests: Sequence[str], fault: Fault | None = None) -> tuple[int, st
         for path in source.rglob("*.py") if fault else ():
             if fault and fault.places(text := path.read_text()):
                 path.write_text(fault.put_into(text))
-                for compiled in path.parent.glob("__pycache__/*.nb[ic]"):
-                    compiled.unlink()  # by numba, from several files of a folder
         own = {"PYTHONPATH": str(source), "HYPOTHESIS_STORAGE_DIRECTORY": f"{folder}/examples"}
         environment = {**os.environ, **own}
         where = [sys.executable, "-c", "import checkwise; print(checkwise.__file__)"]

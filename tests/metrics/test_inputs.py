@@ -70,7 +70,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"probs": [[0.5, 0.5], [1.0, 0.0]], "labels": [0, 1]},
         r"class 1 has 0 at row 1",
     ),
-    "many bins": ({"logits": Z, "labels": Y, "bins": 10**8}, r"at most 10000 `bins`"),
+    "many bins": ({"logits": Z, "labels": Y, "bins": 10**8}, r"at most 1000 `bins`"),
     "bins": ({"logits": Z, "labels": Y, "bins": 1}, r"`bins`.*at least 2, but got 1"),
     "bins-float": ({"logits": Z, "labels": Y, "bins": 15.0}, r"`bins`.*15\.0"),
     "bandwidth": ({"logits": Z, "labels": Y, "bandwidth": 0}, r"`bandwidth`.*but got 0"),

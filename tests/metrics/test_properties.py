@@ -13,7 +13,7 @@ from checkwise import metrics
 from checkwise.metrics import Accumulator, Report
 from tests.metrics.cases import Array
 
-EXACT = ("accuracy", "hard_ece", "hard_cwece", "worst_class_accuracy")
+EXACT = ("accuracy", "worst_class_accuracy")
 
 
 @st.composite
@@ -152,6 +152,8 @@ def test_each_function_alone_is_the_field_of_the_report() -> None:
             found.values()[name], rel=1e-14
         )
     for name in ("hard_ece", "hard_cwece"):
-        assert getattr(metrics, name)(logits=z, labels=y, bins=9) == found.values()[name]
+        assert getattr(metrics, name)(logits=z, labels=y, bins=9) == pytest.approx(
+            found.values()[name], rel=1e-14
+        )
     assert metrics.ece(logits=z, labels=y, bins=9, bandwidth=0.2) == found.ece
     assert metrics.cwece(logits=z, labels=y, bins=9, bandwidth=0.2) == found.cwece

@@ -33,7 +33,7 @@ def test_the_wheel_is_the_package_and_its_metadata() -> None:
     there = {
         f"checkwise/{path.relative_to(package).as_posix()}"
         for path in package.rglob("*")
-        if path.is_file() and path.suffix not in (".pyc", ".nbi", ".nbc")
+        if path.is_file() and path.suffix != ".pyc"
     }
     assert {name for name in names if name.startswith("checkwise/")} == there
     others = {re.sub(r"^[^/]+/", "", name) for name in names - there}
@@ -52,7 +52,7 @@ def test_the_sdist_has_source_tests_and_pages_but_no_studies() -> None:
     assert not [
         name for name in names if name.startswith(("docs/study/", "docs/images", ".ci", ".github"))
     ]
-    assert not [name for name in names if name.endswith((".pyc", ".nbi", ".nbc"))]
+    assert not [name for name in names if name.endswith(".pyc")]
     assert one("*.tar.gz").stat().st_size < 3 * MEGABYTE
 
 

@@ -84,6 +84,6 @@ def test_with_the_extra_train_the_quick_demo_ends_with_its_page(tmp_path: Path) 
     assert done.stdout.endswith(f"The page is {page.resolve()}\n")
     assert "3 of 3 runs finished" in done.stdout
     assert "<svg" in page.read_text()
-    # A busy machine takes longer, but not more of its processors; the first time, numba compiles.
+    # A busy machine takes longer, but not more of its processors.
     assert after.ru_utime - before.ru_utime < 120
     shutil.rmtree(environment.bin.parent)  # a gigabyte

@@ -65,7 +65,7 @@ class _Reliability(Metric):  # type: ignore[misc, unused-ignore]
         settings = Accumulator(classes=num_classes, bins=bins, bandwidth=bandwidth)
         self.num_classes, self.kind, self.ignore_index = settings.classes, kind, ignore_index
         self.bins, self.bandwidth = settings.bins, settings.bandwidth
-        for name, zeros in new_sums(self.num_classes, self.bins)._asdict().items():
+        for name, zeros in new_sums(self.num_classes, self.bins, self.bandwidth)._asdict().items():
             self.add_state(name, torch.as_tensor(zeros), dist_reduce_fx="sum")
 
     def _apply(self, fn: Any, *arguments: Any, **keywords: Any) -> Any:

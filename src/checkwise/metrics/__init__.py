@@ -1,6 +1,6 @@
-"""Arrays in, numbers out: one compiled pass gives every metric of a set of predictions.
+"""Arrays in, numbers out: one pass gives every metric of a set of predictions.
 
-Importing this package imports neither numba nor torch; the kernels load on first use.
+Importing this package imports no torch.
 
 Example:
     >>> from checkwise import metrics

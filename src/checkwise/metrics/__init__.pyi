@@ -51,6 +51,7 @@ from checkwise.metrics.report import Report as Report
 from checkwise.metrics.report import summarise as summarise
 from checkwise.metrics.resamples import RESAMPLED as RESAMPLED
 from checkwise.metrics.resamples import resampled as resampled
+from checkwise.metrics.resamples import summable as summable
 from checkwise.metrics.settings import BANDWIDTH as BANDWIDTH
 from checkwise.metrics.settings import BINS as BINS
 from checkwise.metrics.settings import error_level as error_level

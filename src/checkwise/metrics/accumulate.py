@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.metrics import inputs
 from checkwise.metrics.examples import CountedExamples, Outcomes, half_logits
+from checkwise.metrics.gaussians import new_grid
 from checkwise.metrics.report import Report, summarise
 from checkwise.metrics.settings import BANDWIDTH, BINS, whole
-from checkwise.metrics.smooth import new_grid
-from checkwise.metrics.sums import Sums, new_sums
-
-if TYPE_CHECKING:
-    from checkwise.metrics.kernel import Block
+from checkwise.metrics.sums import Sums, add, new_sums
 
 MOST_CLASSES = 1_000_000  # memory grows with bins × classes
-_MOST = 1 << 27  # examples whose exact masses are sure to fit 64 bits
 
 
 class Accumulator:
     """Sums that grow with every batch and give the metrics of all of them.
 
     Memory depends on the number of classes and bins, not of examples. Results do not depend on
-    how examples were batched or merged: counts and hard-bin metrics exactly, the others up to
-    rounding (about 1e-13). Can be pickled; not safe to update from two threads at once.
+    how examples were batched or merged: counts exactly, the others up to rounding (about 1e-13).
+    Can be pickled; not safe to update from two threads at once.
 
     Args:
         classes: number of classes C, at least 2.
@@ -58,7 +54,6 @@ class Accumulator:
         self.bins, self.bandwidth = inputs.check_bins(bins, bandwidth)
         self.n = 0
         self._sums: Sums | None = None
-        self._block: Block | None = None
         self._examples: list[CountedExamples] | None = [] if examples or logits else None
         self._logits = logits
 
@@ -69,28 +64,16 @@ class Accumulator:
 
     def add(self, predictions: inputs.Predictions, outcomes: Outcomes | None = None) -> None:
         """Add predictions whose shapes and labels were checked; fills ``outcomes`` on the way."""
-        from checkwise.metrics import kernel
-
         rows = len(predictions.labels)
-        if self.n + rows > _MOST:
-            raise InputError(
-                f"Expected at most {_MOST} examples, but got {self.n + rows}. Use several "
-                "accumulators and average their results.",
-                code="unsupported",
-            )
-        if self._block is None:
-            self._block = kernel.new_block(self.classes)
-        sums = self._sums or new_sums(self.classes, self.bins)
-        # Within one block of rows the kernel looks before it adds; otherwise work on a copy.
-        if self._sums is not None and rows > len(self._block.nll):
-            sums = Sums(*(part.copy() for part in sums))
-        grid = new_grid(self.bins, self.bandwidth)
+        sums = self._sums or new_sums(self.classes, self.bins, self.bandwidth)
         outcomes = outcomes or Outcomes.of(0 if self._examples is None else rows)
+        grid = new_grid(self.bins, self.bandwidth)
         for start, values, labels in predictions.blocks():
+            # A part is looked at before it is added; before a further one, go on with a copy.
+            if self._sums is sums and rows > len(labels):
+                sums = Sums(*(part.copy() for part in sums))
             out = outcomes.rows(start, start + len(labels))
-            bad = kernel.accumulate(
-                values, labels, predictions.tolerance, grid, self._block, sums, out
-            )
+            bad = add(values, labels, predictions.tolerance, grid, sums, out)
             if bad >= 0:
                 predictions.refuse(start + bad, values[bad], int(labels[bad]))
         self._sums = sums
@@ -113,7 +96,7 @@ class Accumulator:
         if other._sums is None:
             return
         if self._sums is None:
-            self._sums = new_sums(self.classes, self.bins)
+            self._sums = new_sums(self.classes, self.bins, self.bandwidth)
         for mine, theirs in zip(self._sums, other._sums, strict=True):
             mine += theirs
         self.n += other.n
@@ -149,9 +132,6 @@ class Accumulator:
         """Metrics of everything added so far."""
         report = summarise(self.sums, bins=self.bins, bandwidth=self.bandwidth)
         return report if self._examples is None else replace(report, examples=self.examples)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_block": None}  # scratch need not travel
 
     def __repr__(self) -> str:
         return (

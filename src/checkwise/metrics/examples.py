@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from checkwise.metrics import inputs
+from checkwise.metrics.sums import measured
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _LEAST = float(np.finfo(np.float32).smallest_subnormal)
@@ -109,17 +110,12 @@ def per_example(*, logits: Any = None, probs: Any = None, labels: Any) -> PerExa
         >>> rows.brier.tolist(), rows.correct.tolist()
         ([0.125, 0.5], [True, False])
     """
-    from checkwise.metrics import kernel
-
     predictions = inputs.read(logits=logits, probs=probs, labels=labels)
-    n = len(predictions.labels)
-    nll, brier, confidence = np.empty(n), np.empty(n), np.empty(n)
-    predicted = np.empty(n, dtype=np.int64)
-    block = kernel.new_block(predictions.classes)
+    parts = []
     for start, values, truth in predictions.blocks():
-        rows = slice(start, start + len(truth))
-        out = (nll[rows], brier[rows], confidence[rows], predicted[rows])
-        bad = kernel.measure_rows(values, truth, predictions.tolerance, block, out)
-        if bad >= 0:
+        rows = measured(values, truth, predictions.tolerance)
+        if rows.bad >= 0:
+            bad = rows.bad
             predictions.refuse(start + bad, values[bad], int(truth[bad]))
-    return PerExample(nll, brier, confidence, predicted, predicted == predictions.labels)
+        parts.append((rows.nll, rows.brier(), rows.confidence, rows.predicted, rows.correct))
+    return PerExample(*(np.concatenate(part) for part in zip(*parts, strict=True)))

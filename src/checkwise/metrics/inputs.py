@@ -18,8 +18,9 @@ from checkwise.metrics.arrays import Array, sliceable, to_numpy
 from checkwise.metrics.settings import number, whole
 from checkwise.words import shown
 
-MOST_BINS = 10_000  # memory grows with bins × classes
-_BLOCK = 1 << 22  # elements converted at a time
+MOST_BINS = 1_000  # memory grows with bins × classes
+_BLOCK = 1 << 22  # elements converted at a time, of no more
+_ROWS = 1 << 12  # rows than this
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Predictions:
     def blocks(self) -> Iterator[tuple[int, Array, Array]]:
         """(first row, contiguous float32 or float64 values, labels), in order."""
         n = len(self.labels)
-        size = n if _is_ready(self.values) else max(1, _BLOCK // self.classes)
+        size = max(1, min(_ROWS, _BLOCK // self.classes))
         for start in range(0, n, size):
             rows = to_numpy(self.values[start : start + size], self.kind)
             if rows.dtype not in (np.float32, np.float64):

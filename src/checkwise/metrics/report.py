@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from checkwise.metrics.examples import CountedExamples
-from checkwise.metrics.smooth import CLAMP, middle, small_series
-from checkwise.metrics.sums import UNIT, Sums
+from checkwise.metrics.gaussians import CLAMP, new_grid
+from checkwise.metrics.sums import Sums
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -71,15 +71,26 @@ class Report:
 def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
     """The report of everything that was added to `sums`."""
     n, correct = int(sums.support.sum()), int(sums.correct.sum())
-    classes = len(sums.support)
+    classes, grid = len(sums.support), new_grid(bins, bandwidth)
     absent = sums.support == 0
     examples = sums.support + 0.0
     examples[absent] = np.nan
     recall = sums.correct / examples
-    cwece = _soft_cwece(_class_sums(sums, bins, bandwidth), sums.soft_label[:, :bins]) / classes
-    mass = sums.mass.copy()
-    mass[:, 0] += sums.small_mass
-    hard_cwece = sums.support * _hard_gap(sums.labels, mass) / n**2
+    weight, confidence, right = sums.top
+    large, labels = sums.large[:, 0], sums.large[:, 1]
+    v, vp = np.moveaxis(
+        np.tensordot(sums.small, grid.small, axes=(0, 0))
+        + np.tensordot(large, grid.large, axes=((0, 2), (0, 1))),
+        1,
+        0,
+    )
+    v_label = np.tensordot(labels, grid.large[:, :, 0], axes=((0, 2), (0, 1)))
+    cwece = class_errors(v, v_label - vp) / classes
+    mass = np.zeros((bins, classes))
+    mass[0] = sums.small[0]
+    np.add.at(mass, grid.bin_of(np.arange(large.shape[2])), large[0].T)
+    hard_cwece = sums.support * np.abs(sums.labels - mass.T).sum(axis=1) / n**2
+    small_squares = grid.tau * sums.small[1].sum()  # s = p / tau
     return Report(
         n=n,
         correct=correct,
@@ -88,10 +99,10 @@ def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
         bandwidth=bandwidth,
         accuracy=correct / n,
         nll=float(sums.nll.sum() / n),
-        brier=max(0.0, float(sums.brier[0] + _small_squares(sums, bins, bandwidth))) / n,
-        ece=_soft_ece(*sums.top_soft[:, :, :bins]) / n,
+        brier=max(0.0, float(sums.brier[0] + small_squares)) / n,
+        ece=float(bin_errors(weight, right - confidence).sum()) / n,
         cwece=float(cwece.sum()),
-        hard_ece=float(_hard_gap(sums.top_correct, sums.top_mass) / n),
+        hard_ece=float(np.abs(sums.top_hard[1] - sums.top_hard[0]).sum() / n),
         hard_cwece=float(hard_cwece.sum()),
         worst_class_accuracy=float(np.fmin.reduce(recall)),
         per_class={
@@ -104,33 +115,11 @@ def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
     )
 
 
-def _small_squares(sums: Sums, bins: int, bandwidth: float) -> float:
-    """The sum of p^2 = p (p - q) + q p over p <= tau."""
-    powers = sums.powers[:, :2].sum(0)
-    return float(powers[1] + middle(bins, bandwidth) * powers[0])
+def bin_errors(weight: Array, gap: Array) -> Array:
+    """W_b (a_b - u_b)^2 from W_b and W_b (a_b - u_b), every denominator at least 1e-8."""
+    return np.asarray(weight * (gap / np.maximum(weight, CLAMP)) ** 2)
 
 
-def _class_sums(sums: Sums, bins: int, bandwidth: float) -> Array:
-    """[C, 2, B] sums of v and of v p, from the small and the large p."""
-    series = small_series(bins, bandwidth)
-    small = sums.powers @ series.reshape(len(series), -1)
-    return np.asarray(small.reshape(-1, 2, bins) + sums.soft[:, :, :bins])
-
-
-def _soft_ece(wrong: Array, right: Array) -> float:
-    """sum_b W_b (a_b - u_b)^2, every denominator at least 1e-8."""
-    weight, confidence = wrong + right
-    gap = (right[0] - confidence) / np.maximum(weight, CLAMP)
-    return float((weight * gap * gap).sum())
-
-
-def _soft_cwece(sums: Array, labels: Array) -> Array:
-    """[C] sum_b V_cb / sum_r V_cr (y_cb - p_cb)^2, every denominator at least 1e-8."""
-    v, vp = sums[:, 0], sums[:, 1]
-    gap = (labels - vp) / np.maximum(v, CLAMP)
-    return np.asarray((v * gap * gap).sum(1) / np.maximum(v.sum(1), CLAMP))
-
-
-def _hard_gap(labels: Array, mass: Array) -> Array:
-    """Sum over bins of |B_b| |freq - conf|, in which the number |B_b| cancels."""
-    return np.asarray(np.abs(labels - mass * UNIT).sum(-1))
+def class_errors(v: Array, gap: Array) -> Array:
+    """sum_b V_b / sum_r V_r (y_b - p_b)^2 from V_b and V_b (y_b - p_b), over the last axis."""
+    return np.asarray(bin_errors(v, gap).sum(axis=-1) / np.maximum(v.sum(axis=-1), CLAMP))

@@ -1,25 +1,25 @@
 """Metrics of many resamples of the same predictions, without looking at an example twice.
 
 A resample is a row of counts. Every sum behind a metric is a product of that row with numbers per
-example (`sufficient`), so thousands of resamples are a few matrix products.
+example, so thousands of resamples are a few matrix products.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.metrics import inputs
-from checkwise.metrics.compiling import entry
-from checkwise.metrics.report import NAMES
+from checkwise.metrics.gaussians import TERMS, Grid, new_grid
+from checkwise.metrics.inputs import Predictions
+from checkwise.metrics.report import NAMES, bin_errors, class_errors
 from checkwise.metrics.settings import BANDWIDTH, BINS
-from checkwise.metrics.smooth import CLAMP, TERMS, padded, small_series
-from checkwise.metrics.sufficient import Sufficient, sufficient
+from checkwise.metrics.sums import measured
 
 Array = np.ndarray[Any, np.dtype[Any]]
 FloatArray = NDArray[np.float64]
@@ -28,6 +28,22 @@ RESAMPLED: Final = NAMES
 CLASS_WISE: Final = ("cwece", "hard_cwece")
 _POWERS_AT_ONCE = 1 << 25  # numbers per example that are held for some of the classes, 256 MB
 _SUMS_AT_ONCE = 1 << 20  # numbers of a block of resamples, which should stay in the cache
+
+
+def summable(values: Array, most: float) -> FloatArray:
+    """``values`` [n, ...] rounded so that sums of up to ``most`` of them are exact in any order.
+
+    They become whole numbers of a unit, 2^-52 of the largest possible sum of each column. So BLAS
+    may share a product among threads, and ties stay ties.
+
+    Example:
+        >>> column = summable(np.full(10, 0.1), 10)
+        >>> bool(column.sum() / 10 == column[0]), bool(abs(column[0] - 0.1) < 1e-15)
+        (True, True)
+    """
+    largest = np.abs(values).max(axis=0, initial=0.0) * most
+    unit = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))) - 52)
+    return np.asarray(np.rint(values / unit) * unit)
 
 
 def resampled(
@@ -63,20 +79,18 @@ def resampled(
             f"Expected counts of {n} examples, but got shape {list(counts.shape)}: give one "
             "column per example."
         )
+    examples = _examples(predictions, new_grid(*inputs.check_bins(bins, bandwidth)))
+    most = int(counts.sum(axis=1, dtype=np.int64).max(initial=1))
     values = {name: np.zeros(len(counts)) for name in wanted}
-    # Only class-wise metrics need numbers per class; many classes are taken a part at a time.
-    size = max(1, _POWERS_AT_ONCE // (n * TERMS)) if set(wanted) & set(CLASS_WISE) else 1
-    for first in range(0, classes if set(wanted) & set(CLASS_WISE) else 1, size):
-        part = range(first, min(first + size, classes))
-        parts = sufficient(predictions, part, bins=bins, bandwidth=bandwidth)
-        measures = {
-            name: _MEASURES[name](parts, part, bins, bandwidth)
-            for name in wanted
-            if name in CLASS_WISE or first == 0
-        }
-        for rows, block in _blocks(counts, parts):
-            for name, measure in measures.items():
-                values[name][rows] += measure(block)
+    for name in wanted:
+        if name not in CLASS_WISE:
+            _measure(_MEASURES[name](examples, most), counts, values[name], n)
+    # Class-wise metrics need numbers per class; many classes are taken a part at a time.
+    size = max(1, _POWERS_AT_ONCE // (n * TERMS))
+    for first in range(0, classes, size):
+        of_classes = range(first, min(first + size, classes))
+        for name in set(wanted) & set(CLASS_WISE):
+            _measure(_MEASURES[name](examples, most, of_classes), counts, values[name], n)
     if "cwece" in values:
         values["cwece"] /= classes
     return values
@@ -93,49 +107,90 @@ def _known(names: Iterable[str]) -> list[str]:
     return wanted
 
 
-def _blocks(counts: Array, parts: Sufficient) -> Iterator[tuple[slice, FloatArray]]:
-    """Rows of counts as floats, a block at a time."""
-    n, classes, terms = parts.powers.shape
-    size = max(16, _SUMS_AT_ONCE // (n + classes * (terms + math.prod(parts.soft.shape[1:]))))
-    for start in range(0, len(counts), size):
-        rows = slice(start, min(start + size, len(counts)))
-        yield rows, counts[rows].astype(np.float64)
+class _Examples(NamedTuple):
+    """What n examples are, one by one; an entry is a probability that is treated by itself."""
+
+    grid: Grid
+    labels: Array  # [n]
+    correct: Array  # [n] 0.0 or 1.0
+    nll: Array  # [n]
+    brier: Array  # [n]
+    confidence: Array  # [n]
+    small: Array  # [n, C] p where p <= tau, else 0
+    rows: Array  # [L] the example of each entry: each p > tau, and each label
+    classes: Array  # [L] its class
+    p: Array  # [L] what `small` does not have of its p
+    seen: Array  # [L] 1.0 where the class is the label, else 0.0
+    weight: Array  # [L] its p
+
+
+def _examples(predictions: Predictions, grid: Grid) -> _Examples:
+    """Measure every example; a row that `evaluate` would refuse is refused."""
+    parts = []
+    for start, values, labels in predictions.blocks():
+        rows = measured(values, labels, predictions.tolerance)
+        if rows.bad >= 0:
+            predictions.refuse(start + rows.bad, values[rows.bad], int(labels[rows.bad]))
+        brier = rows.brier()
+        rows.p[np.arange(len(labels)), rows.predicted] = rows.confidence
+        parts.append((rows.correct + 0.0, rows.nll, brier, rows.confidence, rows.p))
+    correct, nll, brier, confidence, p = (np.concatenate(x) for x in zip(*parts, strict=True))
+    labels = predictions.labels
+    large = p > grid.tau
+    listed = large.copy()
+    listed[np.arange(len(labels)), labels] = True
+    i, c = np.nonzero(listed)
+    weight = p[i, c]
+    own = np.where(large[i, c], weight, 0.0)
+    p[large] = 0.0
+    return _Examples(
+        grid, labels, correct, nll, brier, confidence, p, i, c, own, (labels[i] == c) + 0.0, weight
+    )
 
 
 # A measure is prepared once for the examples, then applied to blocks of resamples [R, n].
 _Measure = Callable[[FloatArray], FloatArray]
 
 
-def _mean(per_example: str) -> Callable[..., _Measure]:
-    def prepare(parts: Sufficient, *_: Any) -> _Measure:
-        values = getattr(parts, per_example)
+def _measure(measure: _Measure, counts: Array, values: FloatArray, n: int) -> None:
+    """Add the measure of every resample, a block of them at a time."""
+    size = max(16, _SUMS_AT_ONCE // n)
+    for start in range(0, len(counts), size):
+        rows = slice(start, start + size)
+        values[rows] += measure(counts[rows].astype(np.float64))
+
+
+def _mean(per_example: str) -> Callable[[_Examples, int], _Measure]:
+    def prepare(examples: _Examples, most: int) -> _Measure:
+        values = summable(getattr(examples, per_example), most)
         return lambda counts: np.asarray(counts @ values / counts.sum(axis=1))
 
     return prepare
 
 
-def _ece(parts: Sufficient, *_: Any) -> _Measure:
-    """sum_b W_b (a_b - u_b)^2 / n, every denominator at least 1e-8."""
-    width = parts.top.shape[2]
-    top = parts.top.reshape(len(parts.top), -1)
+def _ece(examples: _Examples, most: int) -> _Measure:
+    """sum_b W_b (a_b - u_b)^2 / n."""
+    shares = examples.grid.shares(examples.confidence)
+    gaps = shares * (examples.correct - examples.confidence)
+    both = summable(np.concatenate([shares, gaps]).T, most)
 
     def measure(counts: FloatArray) -> FloatArray:
-        sums = counts @ top
-        weight, gap = sums[:, :width], sums[:, width:]
-        squares = weight * (gap / np.maximum(weight, CLAMP)) ** 2
-        return np.asarray(squares.sum(axis=1) / counts.sum(axis=1))
+        weight, gap = np.split(counts @ both, 2, axis=1)
+        return np.asarray(bin_errors(weight, gap).sum(axis=1) / counts.sum(axis=1))
 
     return measure
 
 
-def _hard_ece(parts: Sufficient, classes: range, bins: int, bandwidth: float) -> _Measure:
-    gaps = _one_hot(parts.top_bin, bins) * parts.top_gap[:, None]
+def _hard_ece(examples: _Examples, most: int) -> _Measure:
+    grid, gap = examples.grid, examples.correct - examples.confidence
+    gaps = _one_hot(grid.bin_of(grid.cell_of(examples.confidence)), grid.bins)
+    gaps = summable(gaps * gap[:, None], most)
     return lambda counts: np.asarray(np.abs(counts @ gaps).sum(axis=1) / counts.sum(axis=1))
 
 
-def _worst_class(parts: Sufficient, *_: Any) -> _Measure:
-    members = _one_hot(parts.labels, int(parts.labels.max()) + 1)
-    correct = members * parts.correct[:, None]
+def _worst_class(examples: _Examples, most: int) -> _Measure:
+    members = _one_hot(examples.labels, int(examples.labels.max()) + 1)
+    correct = members * examples.correct[:, None]
 
     def measure(counts: FloatArray) -> FloatArray:
         support = counts @ members
@@ -145,58 +200,59 @@ def _worst_class(parts: Sufficient, *_: Any) -> _Measure:
     return measure
 
 
-def _cwece(parts: Sufficient, classes: range, bins: int, bandwidth: float) -> _Measure:
+def _cwece(examples: _Examples, most: int, classes: range) -> _Measure:
     """sum_c sum_b V_cb / sum_r V_cr (y_cb - p_cb)^2: the small probabilities, then the entries."""
-    by_bin = np.zeros((TERMS, 2, padded(bins)))
-    by_bin[:, :, :bins] = small_series(bins, bandwidth)
-    by_bin[:, 1] *= -1  # the gap is the labels' sum less that of v p
-    series = by_bin.reshape(TERMS, -1)
-    soft, powers = (part.reshape(len(part), -1) for part in (parts.soft, parts.powers))
+    grid = examples.grid
+    series = grid.small.copy()
+    series[:, 1] *= -1  # the gap is the labels' sum less that of v p
+    series = series.reshape(TERMS, -1)
+    part = examples.small[:, classes.start : classes.stop]
+    scaled = part / grid.tau
+    powers = np.empty((*part.shape, TERMS))
+    for k in range(TERMS):
+        powers[:, :, k] = part if k == 0 else powers[:, :, k - 1] * scaled
+    powers = summable(powers.reshape(len(part), -1), most)
+    entries = _entries(examples, classes)
+    v = examples.weight * grid.gaussians(examples.weight)  # [B, L]
+    whole = np.where(examples.p > 0, v, 0.0)
+    soft = summable(np.concatenate([whole, (examples.seen - examples.p) * v]).T, most)
 
     def measure(counts: FloatArray) -> FloatArray:
         small = (counts @ powers).reshape(len(counts), len(classes), TERMS)
         total = np.zeros(len(counts))
-        for c in range(len(classes)):
-            rows = slice(parts.starts[c], parts.starts[c + 1])
-            sums = small[:, c] @ series
-            if rows.stop > rows.start:
-                sums += counts[:, parts.examples[rows]] @ soft[rows]
-            _add_class_error(sums, total)
+        for c, which in enumerate(entries):
+            sums = small[:, c] @ series + counts[:, examples.rows[which]] @ soft[which]
+            total += class_errors(*np.split(sums, 2, axis=1))
         return total
 
     return measure
 
 
-@entry
-def _add_class_error(sums: FloatArray, total: FloatArray) -> None:
-    """Add one class's sum_b V_b (gap_b)^2 / sum_r V_r; sums are V and V times the gap, [R, 2 Q]."""
-    width = sums.shape[1] // 2
-    for d in range(len(sums)):
-        weight, error = 0.0, 0.0
-        for b in range(width):
-            v = sums[d, b]
-            gap = sums[d, width + b] / max(v, CLAMP)
-            error += v * gap * gap
-            weight += v
-        total[d] += error / max(weight, CLAMP)
-
-
-def _hard_cwece(parts: Sufficient, classes: range, bins: int, bandwidth: float) -> _Measure:
+def _hard_cwece(examples: _Examples, most: int, classes: range) -> _Measure:
     """sum_c n_c / n sum_b |labels - mass| / n; small probabilities are in the first bin."""
-    mass = np.ascontiguousarray(parts.powers[:, :, 0])
+    grid = examples.grid
+    mass = summable(examples.small[:, classes.start : classes.stop], most)
+    entries, hard = _entries(examples, classes), grid.bin_of(grid.cell_of(examples.weight))
+    gap = summable(examples.seen - examples.p, most)
 
     def measure(counts: FloatArray) -> FloatArray:
         total, small = np.zeros(len(counts)), counts @ mass
-        for c in range(len(classes)):
-            rows = slice(parts.starts[c], parts.starts[c + 1])
-            placed = _one_hot(parts.hard[rows], bins) * parts.hard_gap[rows, None]
-            gaps = counts[:, parts.examples[rows]] @ placed
+        for c, which in enumerate(entries):
+            placed = _one_hot(hard[which], grid.bins) * gap[which, None]
+            gaps = counts[:, examples.rows[which]] @ placed
             gaps[:, 0] -= small[:, c]
-            support = counts @ (parts.labels == classes[c])
+            support = counts @ (examples.labels == classes[c])
             total += support * np.abs(gaps).sum(axis=1)
         return np.asarray(total / counts.sum(axis=1) ** 2)
 
     return measure
+
+
+def _entries(examples: _Examples, classes: range) -> list[Array]:
+    """The numbers of the entries of each of some classes."""
+    order = np.argsort(examples.classes, kind="stable")
+    ends = np.searchsorted(examples.classes[order], [*classes, classes.stop])
+    return [order[a:b] for a, b in itertools.pairwise(ends.tolist())]
 
 
 def _one_hot(index: Array, size: int) -> FloatArray:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError, naming_extras
+from checkwise.metrics import summable
 
 FloatArray = NDArray[np.float64]
 Drawn = NDArray[Any]
@@ -94,40 +95,38 @@ def resampled_means(
     table: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> FloatArray:
     """The mean of every column in every resample, [resamples, K]."""
-    from checkwise.statistics.draws import resampled_sums
-
     n = len(table)
-    sums = [resampled_sums(chunk, table) for chunk in draws(n, resamples, seed)]
+    table = summable(table, n)
+    sums = [counts.astype(np.float64) @ table for counts in draws(n, resamples, seed)]
     return np.asarray(np.concatenate(sums) / n)
 
 
 def draws(n: int, resamples: int = RESAMPLES, seed: int = SEED) -> Iterator[Drawn]:
-    """Row numbers of all resamples, [resamples, n], in chunks of whole resamples.
+    """How often every row is in every resample, [resamples, n], in chunks of whole resamples.
 
-    They are ``default_rng(seed).integers(0, n, (resamples, n))``, whatever the size of the chunks.
+    The rows are ``default_rng(seed).integers(0, n, (resamples, n))``, whatever the size of chunks.
     """
     check_draws(resamples=resamples)
     if n * resamples <= _REMEMBERED:
-        yield _remembered(n, resamples, seed)
+        yield from _remembered(n, resamples, seed)
     else:
         yield from _drawn(n, resamples, seed)
 
 
 @lru_cache(maxsize=12)
-def _remembered(n: int, resamples: int, seed: int) -> Drawn:
-    whole = np.concatenate(list(_drawn(n, resamples, seed)))
-    whole.setflags(write=False)
-    return whole
+def _remembered(n: int, resamples: int, seed: int) -> tuple[Drawn, ...]:
+    return tuple(_drawn(n, resamples, seed))
 
 
 def _drawn(n: int, resamples: int, seed: int) -> Iterator[Drawn]:
     random = np.random.default_rng(seed)
     at_once = max(1, _DRAWN_AT_ONCE // n)
-    small = np.uint16 if n <= 2**16 else np.int32
     for start in range(0, resamples, at_once):
         count = min(at_once, resamples - start)
         # 32-bit draws take the same numbers from the generator as 64-bit ones, and less time.
-        yield random.integers(0, n, (count, n), dtype=np.int32).astype(small)
+        rows = random.integers(0, n, (count, n), dtype=np.int32) + n * np.arange(count)[:, None]
+        times = np.bincount(rows.ravel(), minlength=count * n).reshape(count, n)
+        yield times.astype(np.uint16)
 
 
 @naming_extras()

@@ -174,7 +174,7 @@ def settings_of(header: Mapping[str, Any], path: Path) -> dict[str, Any]:
         InputError: a rule that is known does not take them.
     """
     from checkwise.selection import (
-        LiveSelection,  # brings rules along, and numba
+        LiveSelection,  # brings rules along
         get_rule,
     )
 
@@ -260,7 +260,7 @@ def damaged(path: Path, number: int, line: object) -> InputError:
 
 
 def _header(settings: Mapping[str, Any]) -> dict[str, Any]:
-    from checkwise.selection import plain  # brings rules along, and numba
+    from checkwise.selection import plain  # brings rules along
 
     return {"checkwise": "live selection", "schema": SCHEMA, **plain(settings)}
 

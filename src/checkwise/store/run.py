@@ -274,7 +274,7 @@ def _domains(line: Mapping[str, Any], path: Path) -> tuple[str, ...]:
 def versions() -> dict[str, str]:
     """Versions of what a run's numbers depend on."""
     installed = {"python": platform.python_version()}
-    for package in ("checkwise", "torch", "numpy", "numba"):
+    for package in ("checkwise", "torch", "numpy"):
         with suppress(metadata.PackageNotFoundError):
             installed[package] = metadata.version(package)
     return installed

@@ -6,8 +6,6 @@ A sample is a row of counts per domain: a bootstrap resample, or the examples of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from fractions import Fraction
 from math import ceil, floor, lcm
 from typing import Any, Final
@@ -16,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError, MissingMetricError
-from checkwise.metrics import RESAMPLED, get_metric, resampled
+from checkwise.metrics import RESAMPLED, get_metric, resampled, summable
 from checkwise.records import Examples, Outcomes, Trajectory
 from checkwise.selection import (
     ACCURACY,
@@ -37,7 +35,6 @@ from checkwise.statistics import TOGETHER, resampled_counts, stream_seed
 
 Counts = NDArray[Any]
 
-_THREADS: Final = 2
 _COUNTS_AT_ONCE: Final = 1 << 27  # bytes of counts that are held together
 _ROWS_AT_ONCE: Final = 512
 
@@ -87,13 +84,14 @@ class Drawn:
         sums = np.empty((len(self), len(self.run), len(per_example)))
         for e, (counts, values) in enumerate(zip(self.counts, per_example, strict=True)):
             columns = np.where(self.run.diverged[:, None], 0.0, values).T.astype(np.float64)
+            columns = summable(columns, self.sizes[:, e].max(initial=1.0))
             for start in range(0, len(self), _ROWS_AT_ONCE):
                 rows = slice(start, start + _ROWS_AT_ONCE)
                 sums[rows, :, e] = counts[rows].astype(np.float64) @ columns
         return sums
 
     def _measure(self, names: Sequence[str], where: BoolArray) -> None:
-        """Compute metrics from logits: a checkpoint at a time, two of them at once."""
+        """Compute metrics from logits, a checkpoint at a time."""
         check_logits(self.run, names)
         where = where & ~self.run.diverged
         for name in names:
@@ -102,9 +100,8 @@ class Drawn:
                 self._values[name] = np.full(shape, np.nan)
                 self._known[name] = np.zeros(where.shape, dtype=bool)
         steps = np.flatnonzero(where.any(axis=0)).tolist()
-        with two_threads() as pool:
-            for _ in pool.map(lambda t: self._measure_step(names, t, where[:, t]), steps):
-                pass
+        for t in steps:
+            self._measure_step(names, t, where[:, t])
         for name in names:
             self._known[name] |= where | self.run.diverged
 
@@ -120,15 +117,6 @@ class Drawn:
             found |= {n: _one_by_one(n, counts, logits, labels) for n in names if n not in fast}
             for name, values in found.items():
                 self._values[name][rows, t, e] = values
-
-
-@contextmanager
-def two_threads() -> Iterator[ThreadPoolExecutor]:
-    """Two threads, each of which multiplies by itself: those of a product wait for each other."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1), ThreadPoolExecutor(_THREADS) as pool:
-        yield pool
 
 
 def _one_by_one(name: str, counts: Counts, logits: Any, labels: Any) -> FloatArray:
@@ -332,8 +320,7 @@ class DrawnColumns(Columns):
             own = sizes / sizes.sum() if self._choice.weights == "sample" else None
             return comparison.near(float(deltas[d]), [of_domain[d] for of_domain in counts], own)
 
-        with two_threads() as pool:
-            masks = list(pool.map(near, range(len(deltas))))
+        masks = [near(d) for d in range(len(deltas))]
         best = self["order"] == 0
         return self._remember((np.stack(masks) | best) & ~self["diverged"])
 

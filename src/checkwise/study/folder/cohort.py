@@ -34,7 +34,6 @@ from checkwise.store import (
 )
 
 PACKAGE: Final = Path(checkwise.__file__).parent
-_MADE_BY_RUNNING: Final = (".pyc", ".nbi", ".nbc")  # compiled code of Python and numba
 
 
 @cache
@@ -57,7 +56,7 @@ def package_digest(folder: Path) -> str:
     """SHA-256 over the names and contents of a package's files, without what running it leaves."""
     whole = hashlib.sha256()
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-        if file.suffix in _MADE_BY_RUNNING:
+        if file.suffix == ".pyc":  # made by running it
             continue
         content = hashlib.sha256(file.read_bytes()).hexdigest()
         whole.update(f"{file.relative_to(folder).as_posix()} {content}\n".encode())
