@@ -138,9 +138,8 @@ pages: install
 	$(BIN)/python -m studies.paper.first_study
 	$(BIN)/python -m studies.paper.method_rows
 	$(BIN)/python -m studies.paper.paper_claims
-	$(BIN)/python -m studies.paper.paper_tables
+	$(BIN)/python -m studies.paper.tables
 	$(BIN)/python -m studies.paper.logits_page
-	$(BIN)/python -m studies.paper.cohort_tables
 	$(BIN)/python -m studies.paper.results
 	$(BIN)/python -m studies.paper.study_figures
 	$(BIN)/python -m studies.paper.cohort_figures

@@ -18,12 +18,11 @@ from checkwise.study.figures import (
     distance_points,
     rank_agreements,
 )
-from studies.paper.cohort_tables import described, pools
 from studies.paper.cohorts import COHORTS as KNOWN
 from studies.paper.cohorts import FIVE, Described
 from studies.paper.packed import packed_cohorts
-from studies.paper.paper_tables import COHORTS, SEEN
 from studies.paper.recast import as_development
+from studies.paper.tables import COHORTS, SEEN, described, pools
 
 DECIMALS = 5
 

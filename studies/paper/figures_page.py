@@ -10,7 +10,6 @@ from checkwise.words import listed, number
 from studies.page import DOCS
 from studies.paper.beside import grid
 from studies.paper.cohort_facts import Shown
-from studies.paper.cohort_tables import page_of
 
 Pair = tuple[str, AlgorithmChange]  # what pages call the data, and one row of its panel
 LOWEST_NLL = "pure-nll"
@@ -28,18 +27,9 @@ def parts(cohorts: Sequence[Shown]) -> dict[str, str]:
 
 
 def _cohorts(cohorts: Sequence[Shown]) -> str:
-    rows = []
-    for cohort in cohorts:
-        page = "tables.md" if cohort.of_design else page_of(cohort.name).name
-        rows.append(
-            (
-                f"[{cohort.data}]({page})",
-                cohort.network,
-                listed(cohort.algorithms),
-                cohort.role,
-                str(cohort.runs),
-            )
-        )
+    rows = [
+        (c.data, c.network, listed(c.algorithms), c.role, str(c.runs)) for c in cohorts
+    ]
     return grid(("data", "trained", "with", "role", "runs"), rows, 4)
 
 

@@ -20,8 +20,8 @@ from checkwise.study.figures import COLOURS, GREY, legend_below, new_figure, pla
 from studies.paper.cohort_facts import plain
 from studies.paper.cohort_figures import IMAGES, save
 from studies.paper.packed import packed_cohorts
-from studies.paper.paper_tables import COHORTS
 from studies.paper.study_figures import PAPERS_RUN
+from studies.paper.tables import COHORTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -30,7 +30,7 @@ from checkwise.study.sweep import read_roots
 from studies.page import DOCS
 from studies.paper.cohort_facts import plain
 from studies.paper.packed import packed_cohorts
-from studies.paper.paper_tables import COHORTS
+from studies.paper.tables import COHORTS
 
 IMAGES = DOCS / "study" / "images"
 PAPERS_RUN = "OfficeHome-VREx-Art-h0-t0"  # the one that the paper shows

@@ -1,102 +1,82 @@
-"""The pages of tables: every one is what its packed journals give, whole.
+"""The tables of the studies are what their packed journals give, number by number.
 
-All cohorts together take about 15 seconds of one core; the 540 runs are in ``test_study_pages``.
+All cohorts together take about 20 seconds of one core.
 """
 
 from __future__ import annotations
 
-import re
+import io
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
+import pandas
 import pytest
 
 from checkwise.records import RunKey
 from checkwise.selection import select
+from checkwise.study import Pool
 from checkwise.study.tables import TABLES as BUILT
-from checkwise.words import number
-from tests.docs.test_pages import ROOT, builder
+from tests.docs.test_pages import builder
 
-TABLES = builder("cohort_tables")
-NAMES = list(TABLES.described())
-PAGES = [
-    ROOT / "docs" / "study" / "tables.md",
-    builder("logits_page").PAGE,
-    *map(TABLES.page_of, NAMES),
-]
-LARGEST = 190_000  # bytes that are still read as one page
+TABLES = builder("tables")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_page_of_tables_is_rebuilt(name: str) -> None:
-    assert TABLES.page_of(name).read_text("utf-8") == TABLES.text(name)
+def read(source: Path | io.StringIO) -> pandas.DataFrame:
+    return pandas.read_csv(source, keep_default_na=False, na_values=[""])
 
 
-def test_every_cohort_with_a_page_is_listed_and_no_other() -> None:
-    written = {page.name for page in PAGES[0].parent.glob("tables-*.md")}
-    assert written == {page.name for page in PAGES[1:]}
-    assert builder("page").part(TABLES.INDEX_PAGE, TABLES.INDEX) == TABLES.index()
-    settings = (ROOT / "zensical.toml").read_text("utf-8")
-    assert TABLES.navigation(settings) == settings
-
-
-def test_a_new_archive_gets_its_place_in_the_navigation(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = 'nav = [\n  { "A" = "study/tables.md" },\n  { "B" = "study/tables-gone.md" },\n]\n'
-    monkeypatch.setattr(TABLES, "described", lambda: {"digits": []})
-    assert TABLES.navigation(settings) == (
-        'nav = [\n  { "A" = "study/tables.md" },\n'
-        '  { "What needs logits" = "study/tables-logits.md" },\n'
-        '  { "Digits" = "study/tables-digits.md" },\n]\n'
+def differ(path: Path, text: str) -> bool:
+    """Whether a file is not what was computed now, to nine digits."""
+    kept, now = read(path), read(io.StringIO(text))
+    if list(kept) != list(now) or len(kept) != len(now):
+        return True
+    return any(
+        not np.allclose(kept[name], now[name], rtol=1e-9, atol=1e-12, equal_nan=True)
+        if pandas.api.types.is_numeric_dtype(kept[name])
+        else not kept[name].equals(now[name])
+        for name in kept
     )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_of_tables_can_be_read(page: Path) -> None:
-    text = page.read_text("utf-8")
-    assert len(text.encode()) < LARGEST
-    assert "nan" not in re.findall(r"\b\w+\b", text)
-    assert "up to 0)" not in text
+def check(folder: Path, pool: Pool) -> None:
+    made = TABLES.tables(pool)
+    assert {path.stem for path in folder.iterdir()} == set(made)
+    assert [n for n, text in made.items() if differ(folder / f"{n}.csv", text)] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_main_change_is_that_of_the_kept_outcomes(name: str) -> None:
-    text = TABLES.page_of(name).read_text("utf-8")
-    for described in TABLES.described()[name]:
-        kept = builder("outcomes").read(name)
-        kept = kept.of_dataset(described.dataset) if described.dataset else kept
-        assert f"{len(kept.keys)} runs of" in text
-        values = kept.values["ac-nc"]["target_nll"] - kept.values["source-acc"]["target_nll"]
-        assert f"| {number(float(values.mean()), 4, signed=True)} [" in text
+@pytest.mark.parametrize("name", list(TABLES.described()))
+def test_the_tables_of_a_cohort_are_rebuilt(name: str) -> None:
+    with TABLES.pools(name) as by_data:
+        for row in TABLES.described()[name]:
+            pool = by_data[row.data]
+            check(TABLES.folder_of(row), pool)
+            kept = builder("outcomes").read(name)
+            kept = kept.of_dataset(row.dataset) if row.dataset else kept
+            assert len(kept.keys) == len(pool)
+            values = kept.values["ac-nc"]["target_nll"] - kept.values["source-acc"]["target_nll"]
+            changes = read(TABLES.folder_of(row) / "main-changes.csv")
+            assert np.isclose(changes[changes.measure == "target_nll"].value, values.mean()).any()
 
 
-def test_what_a_cohort_does_not_have_is_not_shown() -> None:
-    text = {name: TABLES.page_of(name).read_text("utf-8") for name in NAMES}
-    for name in ("taicam-sites", "digits", "officehome-small"):  # every run has its own seeds
-        assert "| WHD |" not in text[name]
-        assert "(WHD) needs runs with the same seeds: not shown." in text[name]
-    assert "| WHD |" in text["pacs-resnet50"]
-    assert "Selection in the style of PAIR" not in text["officehome-small"]  # ERM alone
-    assert "OfficeHome-01" not in text["officehome-small"]
-    assert "over 52 places" not in text["officehome-small"]
-    rotated, coloured = text["digits"].split("## Coloured digits")
-    assert "ColoredMNIST" not in rotated
-    assert "RotatedMNIST" not in coloured
-    assert "| all | ac-nc − source-acc |" not in rotated  # of one data set that is itself
+def test_the_tables_of_the_paper_are_rebuilt() -> None:
+    with TABLES.pooled() as pool:
+        assert len(pool.keys) == 540
+        roles = {key.dataset: role for key, role in zip(pool.keys, pool.roles, strict=True)}
+        assert [data for data, role in roles.items() if role == "evaluation"] == ["TaiCam"]
+        check(TABLES.FOLDER / TABLES.DESIGN, pool)
 
 
-def test_every_table_is_on_a_page_or_said_to_be_missing() -> None:
-    shown, needs = builder("paper_tables"), builder("logit_tables").NAMES
-    assert sorted({*shown.NAMES, *needs}) == sorted(set(BUILT) - {"paper"})
-    for page in (page for page in PAGES if page != builder("logits_page").PAGE):
-        said = " ".join(
-            re.findall(
-                r"^Not here, with what the packed runs lack for them: .+$",
-                page.read_text("utf-8"),
-                re.M,
-            )
-        )
-        for name in needs:
-            assert f"`{name}`" in said, page.name
+def test_every_cohort_with_tables_is_in_the_index_and_no_other() -> None:
+    shown = builder("page").part(TABLES.PAGE, TABLES.PART)
+    folders = {path.name for path in TABLES.FOLDER.iterdir()}
+    expected = {TABLES.folder_of(row).name for rows in TABLES.described().values() for row in rows}
+    assert folders == {TABLES.DESIGN, *expected}
+    assert all(f"[{name}](../../studies/tables/{name})" in shown for name in folders)
+
+
+def test_every_table_is_made_or_needs_logits() -> None:
+    assert sorted({*TABLES.NAMES, *TABLES.FROM_LOGITS}) == sorted(set(BUILT) - {"paper"})
 
 
 def test_parts_of_a_data_set_keep_their_random_draws() -> None:

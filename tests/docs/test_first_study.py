@@ -93,7 +93,7 @@ def test_every_packed_cohort_is_small_and_used() -> None:
     packed = builder("packed")
     files = {file.name.removesuffix(".tar.xz"): file for file in packed.DATA.glob("*.tar.xz")}
     kept = {file.name.partition(".")[0] for file in builder("outcomes").FOLDER.iterdir()}
-    inner = builder("paper_tables").INNER
+    inner = builder("tables").INNER
     assert sorted(files) == sorted({*packed.NAMES, *kept, *inner})
     assert max(file.stat().st_size for file in files.values()) < 5_000_000
 
