@@ -27,9 +27,7 @@ def parts(cohorts: Sequence[Shown]) -> dict[str, str]:
 
 
 def _cohorts(cohorts: Sequence[Shown]) -> str:
-    rows = [
-        (c.data, c.network, listed(c.algorithms), c.role, str(c.runs)) for c in cohorts
-    ]
+    rows = [(c.data, c.network, listed(c.algorithms), c.role, str(c.runs)) for c in cohorts]
     return grid(("data", "trained", "with", "role", "runs"), rows, 4)
 
 
