@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from sklearn.ensemble import (
 )
 
 ROUNDS = 12
-MODELS = {
+MODELS: dict[str, Callable[[], Any]] = {
     "xgboost": lambda: xgboost.XGBClassifier(n_estimators=ROUNDS, max_depth=3),
     "lightgbm": lambda: lightgbm.LGBMClassifier(n_estimators=ROUNDS, num_leaves=7, verbose=-1),
     "catboost": lambda: catboost.CatBoostClassifier(
@@ -35,7 +36,7 @@ MODELS = {
     "histogram": lambda: HistGradientBoostingClassifier(max_iter=ROUNDS, max_leaf_nodes=7),
     "adaboost": lambda: AdaBoostClassifier(n_estimators=ROUNDS),
 }
-DATA = {"digits": load_digits, "cancer": load_breast_cancer}
+DATA: dict[str, Any] = {"digits": load_digits, "cancer": load_breast_cancer}
 
 
 def probabilities(model: Any, x: Any, k: int) -> Any:
