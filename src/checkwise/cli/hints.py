@@ -18,7 +18,7 @@ from checkwise.errors import CheckwiseError
 from checkwise.predict import families_near
 from checkwise.records import groups_of
 from checkwise.selection import ACCURACY, Choice, Selection, select
-from checkwise.store import is_own_folder
+from checkwise.store import layout
 
 FUNCTION: Final = "FILE.py:FUNCTION"  # words in capitals are for the reader to fill in
 CHECKPOINTS: Final = "CHECKPOINTS"
@@ -39,7 +39,7 @@ def next_steps(selection: Selection, path: Path, given: Sequence[str]) -> list[s
         lines.append(
             f"{_deploy(path, given, whole=whole)} (calibrates: one temperature, never below 1)"
         )
-    elif ACCURACY in run.metrics and not selection.guard_acted and not is_own_folder(path):
+    elif ACCURACY in run.metrics and not selection.guard_acted and not layout.is_own_folder(path):
         folders = {str(one.parent) for one in there}
         folder = folders.pop() if len(folders) == 1 else CHECKPOINTS
         asked = ["--function", FUNCTION, "--domains", ",".join(run.domains)]

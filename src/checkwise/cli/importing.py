@@ -15,7 +15,7 @@ from checkwise.cli.options import READ, column_option, columns_of, out_option, s
 from checkwise.cli.progress import counting
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers import Request
-from checkwise.store import COHORT_FILE, has_file
+from checkwise.store import has_file, layout
 from checkwise.words import counted
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def default_place(path: Path) -> Path:
 def _cohort_beside(path: Path) -> Path | None:
     """The cohort in the default place; None where there is none, or can be none."""
     try:
-        found = path.exists() and has_file(default_place(path), COHORT_FILE)
+        found = path.exists() and has_file(default_place(path), layout.COHORT_FILE)
         return default_place(path) if found else None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:

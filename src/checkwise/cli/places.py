@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from checkwise.errors import InputError
-from checkwise.store import check_writable, is_own_folder, is_record
+from checkwise.store import check_writable, layout
 from checkwise.words import listed
 
 STANDARD_STREAMS: Final = ("-", "/dev/stdin", "/dev/stdout", "/dev/stderr")
@@ -55,7 +55,7 @@ def check_file(
 
 
 def _refuse_record(out: Path) -> None:
-    if is_record(out):
+    if layout.is_record(out):
         what = "is a link to a run's records" if out.is_symlink() else "records a run"
         raise InputError(
             f"Expected another file to write than {out}, which {what}.", code="outside"
@@ -103,7 +103,7 @@ def check_folder(out: Path, files: Iterable[str] = ()) -> None:
             f"Expected a folder to write to, but {existing} is a file: choose another.",
             code="exists",
         )
-    if is_own_folder(out):
+    if layout.is_own_folder(out):
         raise InputError(
             f"Expected a folder of its own to write to, but {out} is a study's or a run's: "
             "choose another, such as STUDY/results.",

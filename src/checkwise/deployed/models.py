@@ -22,12 +22,10 @@ from checkwise.errors import InputError, naming_extras
 from checkwise.metrics import Groups
 from checkwise.records import Examples, Trajectory, groups_of
 from checkwise.store import (
-    CHECKPOINTS_FOLDER,
     KERAS,
     Source,
-    average_file,
-    checkpoint_file,
     has_file,
+    layout,
     open_regular,
     read_recorded,
     read_run,
@@ -286,12 +284,13 @@ def _check_alike(
 
 def read_checkpoint(folder: Path, step: int) -> dict[str, Tensor]:
     """The weights of one step of a finished run, compared with their checksum."""
-    name = checkpoint_file(step)
+    name = layout.checkpoint_file(step)
     if not has_file(folder, name):
         keep = read_run(folder).config.get("keep", "an unknown choice of")
         raise InputError(
-            f"Expected the weights of step {step}, but {folder / CHECKPOINTS_FOLDER} does not have "
-            f'them (the run kept {keep} weights): train it with keep = "all" under [records].',
+            f"Expected the weights of step {step}, but {folder / layout.CHECKPOINTS_FOLDER} does "
+            f'not have them (the run kept {keep} weights): train it with keep = "all" under '
+            "[records].",
             code="missing",
         )
     return decode(read_recorded(folder, name), folder / name)
@@ -299,7 +298,7 @@ def read_checkpoint(folder: Path, step: int) -> dict[str, Tensor]:
 
 def read_average(folder: Path, name: str) -> dict[str, Tensor]:
     """An average that was kept while a run trained, compared with its checksum."""
-    file = average_file(name)
+    file = layout.average_file(name)
     if not has_file(folder, file):
         raise InputError(
             f"Expected the average {name!r}, but {folder} was trained without it: train it with "

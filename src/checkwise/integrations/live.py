@@ -26,7 +26,6 @@ from checkwise.selection import (
     get_rule,
 )
 from checkwise.store import (
-    PREDICTIONS_FOLDER,
     Home,
     KeptPredictions,
     LiveHistory,
@@ -34,6 +33,7 @@ from checkwise.store import (
     Pruning,
     beside,
     delete_others,
+    layout,
     plan_pruning,
     read_live_journal,
     real_place,
@@ -415,7 +415,7 @@ def predictions_folder(
         )
     if predictions is not True:
         return Path(predictions)
-    return beside(Path(journal), PREDICTIONS_FOLDER)
+    return beside(Path(journal), layout.PREDICTIONS_FOLDER)
 
 
 def _relative(path: Path, folder: Path) -> str:

@@ -23,7 +23,7 @@ from checkwise.readers.registry import (
 from checkwise.readers.request import LoadedRun, Progress, Request
 from checkwise.readers.run_folder import check_own
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import Validation, is_held_out, latest
+from checkwise.store import Validation, latest, layout
 from checkwise.words import printable
 
 Loaded = TypeVar("Loaded")
@@ -230,7 +230,7 @@ def _read(path: Path, request: Request) -> list[LoadedRun]:
                 f"Expected {ACCEPTED}, but there is nothing at {path}: check the path.",
                 code="missing",
             )
-        if is_held_out(path):
+        if layout.is_held_out(path):
             raise InputError(
                 f"Expected what selection may read, but {path} holds results on a held-out domain: "
                 "name the folder of the run.",

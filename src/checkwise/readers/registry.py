@@ -33,17 +33,7 @@ from checkwise.readers.log import Log
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.readers.stores import is_database
 from checkwise.records import SET_WORDS, as_source, is_held_out_word, is_target_folder
-from checkwise.store import (
-    ATTEMPTS_FOLDER,
-    COHORT_FILE,
-    ORIGIN,
-    PACKED_SUFFIX,
-    RECORD,
-    fingerprint,
-    open_regular,
-    read_run,
-    unpublished,
-)
+from checkwise.store import RECORD, fingerprint, layout, open_regular, read_run, unpublished
 from checkwise.words import counted
 
 ACCEPTED = (
@@ -183,7 +173,7 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
     reader = reader_of(path)
     if reader is not None:
         return reader.read(path, request)
-    if path.name.endswith(PACKED_SUFFIX):
+    if path.name.endswith(layout.PACKED_SUFFIX):
         raise InputError(
             f"Expected {ACCEPTED}, but {path} is an archive: unpack it with "
             f"`checkwise study unpack {path} --out FOLDER`, then name the folder.",
@@ -301,7 +291,7 @@ def _without_copies(root: Path) -> list[tuple[Path, Reader]]:
 def _origin(run: Path) -> str | None:
     """The SHA-256 of the log that a run was imported from."""
     try:
-        origin = read_run(run).config.get(ORIGIN)
+        origin = read_run(run).config.get(layout.ORIGIN)
     except InputError:  # whoever reads the run says what is wrong with it
         return None
     return origin.get("sha256") if isinstance(origin, dict) else None
@@ -336,8 +326,8 @@ def _walk(root: Path) -> Iterator[tuple[Path, Reader]]:
         if depth == DEEPEST and below:
             too_deep = folder
             continue
-        if ATTEMPTS_FOLDER in below and (folder / COHORT_FILE).is_file():
-            below.remove(ATTEMPTS_FOLDER)
+        if layout.ATTEMPTS_FOLDER in below and (folder / layout.COHORT_FILE).is_file():
+            below.remove(layout.ATTEMPTS_FOLDER)
             waiting += [(attempt, depth + 1, readers) for attempt in unpublished(folder)]
         if reader is not None:
             own = reader.own(folder)

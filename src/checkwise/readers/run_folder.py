@@ -16,11 +16,7 @@ from checkwise.errors import InputError
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records import with_refined
 from checkwise.store import (
-    COHORT_FILE,
-    DONE_FILE,
-    RUN_FILE,
-    RUNS_FOLDER,
-    SOURCE_FILE,
+    layout,
     plugin_hint,
     read_mark,
     read_run,
@@ -31,7 +27,7 @@ from checkwise.store import (
     unknown_metrics,
 )
 
-_NEEDED: Final = (RUN_FILE, SOURCE_FILE)
+_NEEDED: Final = (layout.RUN_FILE, layout.SOURCE_FILE)
 
 
 def recognises(path: Path) -> bool:
@@ -45,12 +41,15 @@ def _had_records(path: Path) -> bool:
     A trainer of another kind may mark its runs with a file of the same name. So the mark alone
     counts only in the place of a cohort's run; elsewhere it has to list the run's own files.
     """
-    if path.parent.name == RUNS_FOLDER and (path.parent.parent / COHORT_FILE).is_file():
-        return any(os.path.lexists(path / name) for name in (DONE_FILE, SOURCE_FILE))
-    if not (path / DONE_FILE).is_file():
+    if (
+        path.parent.name == layout.RUNS_FOLDER
+        and (path.parent.parent / layout.COHORT_FILE).is_file()
+    ):
+        return any(os.path.lexists(path / name) for name in (layout.DONE_FILE, layout.SOURCE_FILE))
+    if not (path / layout.DONE_FILE).is_file():
         return False
     try:
-        return RUN_FILE in read_mark(path).files
+        return layout.RUN_FILE in read_mark(path).files
     except (InputError, OSError):
         return False
 

@@ -16,7 +16,7 @@ from checkwise.calibrators import get_calibrator
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Choice, Selection, select, select_many
-from checkwise.store import inner_path
+from checkwise.store import layout
 from checkwise.study.compared_method import Method
 from checkwise.study.folder import open_cohort
 from checkwise.study.lodo import PseudoTargets, Scope, families, pooled, training_seconds
@@ -180,7 +180,7 @@ def _with_training(
     outcomes: tuple[Outcome, ...], path: Path, usable: Mapping[RunKey, Trajectory], scope: Scope
 ) -> tuple[Outcome, ...]:
     """LODO costs the training of its inner runs; one that serves two targets is shared by them."""
-    inner = open_cohort(inner_path(path))
+    inner = open_cohort(layout.inner_path(path))
     folders = {
         key: list(PseudoTargets(inner, key, usable[key].domains).folders.values()) for key in usable
     }

@@ -12,7 +12,7 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Columns
-from checkwise.store import RUNS_FOLDER, SOURCE_FILE
+from checkwise.store import layout
 from checkwise.study.baselines import (
     SOURCE,
     Derived,
@@ -77,7 +77,7 @@ def _check_current(path: Path, record: Derived) -> None:
             f"{record.method}` makes it again.",
             code="damaged",
         )
-    digests, members = record.inputs.get(SOURCE_FILE, []), record.inputs.get("members", [])
+    digests, members = record.inputs.get(layout.SOURCE_FILE, []), record.inputs.get("members", [])
     if isinstance(digests, str):
         digests, members = [digests], [str(record.run)]
     if digests and not _fit(digests, members):
@@ -88,7 +88,7 @@ def _check_current(path: Path, record: Derived) -> None:
             code="differs",
         )
     for member, digest in zip(members if digests else [], digests, strict=True):
-        if digest != digest_of(path, f"{RUNS_FOLDER}/{member}/{SOURCE_FILE}"):
+        if digest != digest_of(path, f"{layout.RUNS_FOLDER}/{member}/{layout.SOURCE_FILE}"):
             raise InputError(
                 f"Expected {record.method} to be made from the records of {member}, but they have "
                 f"changed: `checkwise study derive {path} --method {record.method}` makes it "

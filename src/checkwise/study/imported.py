@@ -13,15 +13,11 @@ from checkwise.metrics import METRICS
 from checkwise.readers import LoadedRun, Request, find_runs, input_files
 from checkwise.records import RunKey, Trajectory, same_name
 from checkwise.store import (
-    HELDOUT_FOLDER,
-    ORIGIN,
-    RUNS_FOLDER,
-    SOURCE_FILE,
     Fingerprint,
     check_new,
     encode_line,
     fingerprint,
-    heldout_file,
+    layout,
     mark_done,
     new_folder,
     write_bytes,
@@ -206,7 +202,7 @@ def import_cohort(
             place,
             name=name or (path.resolve().name if path.is_dir() else path.stem),
             roles=dict.fromkeys(sorted({run.key.dataset for run in runs}), role),
-            study={ORIGIN: _origin(path, files, request).as_dict()},
+            study={layout.ORIGIN: _origin(path, files, request).as_dict()},
             metrics={"target": list(measured)},
             keys=[run.key for run in runs],
         )
@@ -299,13 +295,13 @@ def _write_run(
     measured: Sequence[str],
     files: Mapping[str, Fingerprint],
 ) -> None:
-    folder = cohort / RUNS_FOLDER / str(run.key)
-    (folder / HELDOUT_FOLDER).mkdir(parents=True)
+    folder = cohort / layout.RUNS_FOLDER / str(run.key)
+    (folder / layout.HELDOUT_FOLDER).mkdir(parents=True)
     steps = run.trajectory.steps.tolist()
     file, identity = _below(path, run.file), run.trajectory.identity
     own = {name: METRICS[name].direction for name in run.trajectory.metrics if _is_own(name)}
     config: dict[str, Any] = {
-        ORIGIN: {
+        layout.ORIGIN: {
             "file": file,
             "sha256": files[file]["sha256"],
             **({} if identity == str(run.key) else {"identity": identity}),
@@ -316,10 +312,12 @@ def _write_run(
         **({"metrics": own} if own else {}),
     }
     write_run(folder, run.key, config)
-    write_bytes(folder / SOURCE_FILE, b"".join(map(encode_line, _source_lines(run.trajectory))))
+    write_bytes(
+        folder / layout.SOURCE_FILE, b"".join(map(encode_line, _source_lines(run.trajectory)))
+    )
     for domain, rows in run.targets.items():
         lines = _target_lines(steps, rows, measured)
-        write_bytes(folder / heldout_file(domain), b"".join(map(encode_line, lines)))
+        write_bytes(folder / layout.heldout_file(domain), b"".join(map(encode_line, lines)))
     mark_done(folder, steps[-1])
 
 

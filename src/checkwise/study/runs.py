@@ -12,9 +12,9 @@ from checkwise.errors import InputError
 from checkwise.metrics import Groups, Logits
 from checkwise.records import RunKey, Trajectory
 from checkwise.store import (
-    RUN_FILE,
     Validation,
     all_diverged,
+    layout,
     read_json,
     read_trajectory,
     source_groups,
@@ -85,7 +85,7 @@ def machines(folders: Iterable[Path]) -> dict[str, int]:
     """
     runs_on: Counter[str] = Counter()
     for folder in folders:
-        runs_on.update(_machines_of(read_json(folder / RUN_FILE)))
+        runs_on.update(_machines_of(read_json(folder / layout.RUN_FILE)))
     return dict(runs_on.most_common())
 
 

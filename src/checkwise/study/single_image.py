@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store import checkpoint_file, has_file
+from checkwise.store import has_file, layout
 from checkwise.study.folder import CohortRecord, unseal
 from checkwise.study.heldout import Predictions
 
@@ -73,7 +73,7 @@ def image_case(
 
     folder = cohort.runs[key]
     for step in steps.values():
-        if not has_file(folder, checkpoint_file(step)):
+        if not has_file(folder, layout.checkpoint_file(step)):
             raise InputError(
                 f"Expected the weights of step {step} of {key}, but there are none: occlusion "
                 "needs checkpoints; train with `keep` under [records] of the study, and do not "

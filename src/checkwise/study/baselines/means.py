@@ -23,7 +23,7 @@ from checkwise.selection import (
     members,
     select,
 )
-from checkwise.store import average_file, has_file
+from checkwise.store import has_file, layout
 from checkwise.study.baselines.derived import digest_of
 from checkwise.study.baselines.recipe import (
     BATCHNORM,
@@ -109,7 +109,7 @@ def plan_kept(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     """The one file with an average that the run left."""
     (run,) = runs
     name = str(params["average"])
-    file = average_file(name)
+    file = layout.average_file(name)
     if not has_file(run.folder, file):
         raise InputError(
             f"Expected the average {name!r}, but {run.folder} was trained without it: train it "

@@ -22,11 +22,9 @@ from checkwise.errors import InputError, naming_extras
 from checkwise.metrics import Groups
 from checkwise.records import Trajectory
 from checkwise.store import (
-    CHECKPOINTS_FOLDER,
-    RUN_FILE,
-    checkpoint_file,
     finished,
     has_file,
+    layout,
     read_recorded,
     read_run,
     saved_at,
@@ -42,7 +40,9 @@ if TYPE_CHECKING:
 
 
 def _is_own(place: Path) -> bool:
-    return place.parent.name == CHECKPOINTS_FOLDER and has_file(place.parent.parent, RUN_FILE)
+    return place.parent.name == layout.CHECKPOINTS_FOLDER and has_file(
+        place.parent.parent, layout.RUN_FILE
+    )
 
 
 @dataclass(frozen=True)
@@ -77,17 +77,17 @@ class OwnModels:
 
     def checkpoint(self, step: int, *, alone: bool) -> StoredModel:
         """The file itself, compared with its checksum."""
-        content = partial(read_recorded, self.folder, checkpoint_file(step))
+        content = partial(read_recorded, self.folder, layout.checkpoint_file(step))
         place = file_place(step, alone=alone)
         return StoredModel(place, [BundleFile(place, content)])
 
     @naming_extras()
     def logits(self, step: int) -> Logits:
         """Saved ones, or those that its weights give."""
-        if saved_at(self.folder, [step]) or not has_file(self.folder, checkpoint_file(step)):
+        if saved_at(self.folder, [step]) or not has_file(self.folder, layout.checkpoint_file(step)):
             return source_logits(self.folder, step)  # which says how to keep them
-        content = read_recorded(self.folder, checkpoint_file(step))
-        weights = decode(content, self.folder / checkpoint_file(step))
+        content = read_recorded(self.folder, layout.checkpoint_file(step))
+        weights = decode(content, self.folder / layout.checkpoint_file(step))
         return self._open.outputs(weights).of("source")
 
     @property
@@ -115,6 +115,6 @@ def models_of(
 ) -> OwnModels | None:
     """The models of a run in a study's folder; None for any other."""
     folders = {place.parent.parent for place in places.values() if _is_own(place)}
-    if not places and has_file(path, RUN_FILE):
+    if not places and has_file(path, layout.RUN_FILE):
         folders = {path}
     return OwnModels(folders.pop(), dict(roots), int(run.steps[0])) if len(folders) == 1 else None

@@ -23,12 +23,11 @@ from typing import Any, Final, Self
 
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.store import (
-    LAYOUT_SCHEMA,
-    LEASE_FILE,
     attempts_folder,
     check_tree,
     encode_json,
     has_file,
+    layout,
     open_file,
     parse,
     read_file,
@@ -87,7 +86,7 @@ def _facts(folder: Path, name: str, kinds: dict[str, type]) -> dict[str, Any] | 
 
 def write_failure(run: Path, token: str, failure: Failure) -> None:
     """Keep the reason of a failed try; ``token`` is that of its lease."""
-    content = {"schema": LAYOUT_SCHEMA, **asdict(failure)}
+    content = {"schema": layout.LAYOUT_SCHEMA, **asdict(failure)}
     write_text(attempts_folder(run) / f"{token}{SUFFIX}", encode_json(content))
 
 
@@ -225,13 +224,13 @@ def take(folder: Path, *, takeover: float = STALE_SECONDS) -> Lease | None:
         folder: what to lock; made if there is none.
         takeover: seconds without a beat after which the lease is free, even if its process lives.
     """
-    path = folder / LEASE_FILE
+    path = folder / layout.LEASE_FILE
     beat = min(BEAT_SECONDS, takeover / BEATS_BEFORE_TAKEOVER)
     robbed: Holder | None = None
     with writing(folder):
         while True:
             folder.mkdir(parents=True, exist_ok=True)
-            has_file(folder, LEASE_FILE)  # refuses anything but a regular file
+            has_file(folder, layout.LEASE_FILE)  # refuses anything but a regular file
             with suppress(FileNotFoundError), ExitStack() as stack:  # its last holder removed it
                 file = os.open(path, _FLAGS, 0o666)
                 stack.callback(os.close, file)
@@ -272,11 +271,11 @@ def _lock(file: int) -> bool | None:
 
 def last_holder(folder: Path) -> Holder | None:
     """Who wrote the lease of a folder; that process may be gone."""
-    facts = _facts(folder, LEASE_FILE, _HOLDER)
+    facts = _facts(folder, layout.LEASE_FILE, _HOLDER)
     if facts is None or not 0 < facts["pid"] < 2**31:
         return None
     try:
-        return Holder(**facts, beaten=(folder / LEASE_FILE).stat().st_mtime)
+        return Holder(**facts, beaten=(folder / layout.LEASE_FILE).stat().st_mtime)
     except FileNotFoundError:
         return None
 

@@ -19,22 +19,13 @@ from typing import Final
 from checkwise.errors import CheckwiseError, Code, InputError
 from checkwise.records import RunKey
 from checkwise.store import (
-    AVERAGES_FOLDER,
-    CHECKPOINTS_FOLDER,
-    COHORT_FILE,
-    DONE_FILE,
-    HELDOUT_FOLDER,
-    PACKED_SUFFIX,
-    PREDICTIONS_FOLDER,
-    RUN_FILE,
-    RUNS_FOLDER,
-    SOURCE_FILE,
     Fingerprint,
     check_new,
     encode_json,
     fingerprint,
     finished,
     has_file,
+    layout,
     new_folder,
     read_file,
     read_json,
@@ -45,8 +36,8 @@ from checkwise.store import (
 from checkwise.study.folder.cohort import open_cohort
 from checkwise.study.folder.registration import LOG, mark_opened, read_log
 
-SUFFIX: Final = PACKED_SUFFIX
-LEFT_BEHIND: Final = (CHECKPOINTS_FOLDER, PREDICTIONS_FOLDER, AVERAGES_FOLDER)
+SUFFIX: Final = layout.PACKED_SUFFIX
+LEFT_BEHIND: Final = (layout.CHECKPOINTS_FOLDER, layout.PREDICTIONS_FOLDER, layout.AVERAGES_FOLDER)
 
 
 def pack(cohort: Path, out: Path) -> int:
@@ -56,10 +47,10 @@ def pack(cohort: Path, out: Path) -> int:
     ``unpack`` makes is.
     """
     runs = check_whole(cohort)
-    names = [COHORT_FILE, *([LOG] if has_file(cohort, LOG) else [])]
+    names = [layout.COHORT_FILE, *([LOG] if has_file(cohort, LOG) else [])]
     for folder in runs.values():
         below = folder.relative_to(cohort).as_posix()
-        files = (RUN_FILE, SOURCE_FILE, *heldout_files(folder), DONE_FILE)
+        files = (layout.RUN_FILE, layout.SOURCE_FILE, *heldout_files(folder), layout.DONE_FILE)
         names += [f"{below}/{file}" for file in files]
     # Files of one kind side by side compress better.
     names.sort(key=lambda name: (PurePosixPath(name).name, name))
@@ -72,7 +63,7 @@ def pack(cohort: Path, out: Path) -> int:
             for name in names:
                 file = cohort / name
                 content = read_file(file.parent, file.name)
-                if file.name == DONE_FILE:  # with only the files that come along
+                if file.name == layout.DONE_FILE:  # with only the files that come along
                     mark = {**read_json(file), "files": packed_part(file.parent)}
                     content = encode_json(mark).encode()
                 entry = tarfile.TarInfo(name)  # no times, owners or modes of this machine
@@ -117,14 +108,17 @@ def packed_part(folder: Path) -> dict[str, Fingerprint]:
 
 def heldout_files(folder: Path) -> list[str]:
     """The journals on held-out domains that a run has."""
-    return sorted(f"{HELDOUT_FOLDER}/{f.name}" for f in (folder / HELDOUT_FOLDER).glob("*.jsonl"))
+    return sorted(
+        f"{layout.HELDOUT_FOLDER}/{f.name}"
+        for f in (folder / layout.HELDOUT_FOLDER).glob("*.jsonl")
+    )
 
 
 # What `pack` writes, and nothing else.
 _MEMBERS: Final = re.compile(
-    rf"{re.escape(COHORT_FILE)}|{re.escape(LOG)}|{RUNS_FOLDER}/(?!\.)[^/\\\0]+/"
-    rf"({re.escape(RUN_FILE)}|{re.escape(SOURCE_FILE)}|{DONE_FILE}|"
-    rf"{HELDOUT_FOLDER}/(?!\.)[^/\\\0]+\.jsonl)"
+    rf"{re.escape(layout.COHORT_FILE)}|{re.escape(LOG)}|{layout.RUNS_FOLDER}/(?!\.)[^/\\\0]+/"
+    rf"({re.escape(layout.RUN_FILE)}|{re.escape(layout.SOURCE_FILE)}|{layout.DONE_FILE}|"
+    rf"{layout.HELDOUT_FOLDER}/(?!\.)[^/\\\0]+\.jsonl)"
 )
 LARGEST: Final = 2**30  # bytes after decompression; a cohort's journals are far smaller
 
@@ -140,15 +134,15 @@ def unpack(file: Path, out: Path) -> None:
     if file.is_dir():
         raise InputError(
             f"Expected a packed study (of `checkwise study pack`), but {file} is a folder: name "
-            f"the {PACKED_SUFFIX} file; a study's folder needs no unpacking.",
+            f"the {layout.PACKED_SUFFIX} file; a study's folder needs no unpacking.",
             code="unsupported",
         )
     members = _members(file)
-    if COHORT_FILE not in members:
-        raise _no_packed_study(file, f"holds no {COHORT_FILE}", "damaged")
+    if layout.COHORT_FILE not in members:
+        raise _no_packed_study(file, f"holds no {layout.COHORT_FILE}", "damaged")
     with new_folder(out) as place:
         # The mark comes before the journals: at no time do they lie anywhere without it.
-        of_runs = {name for name in members if name not in (COHORT_FILE, LOG)}
+        of_runs = {name for name in members if name not in (layout.COHORT_FILE, LOG)}
         for name in members.keys() - of_runs:
             _write(place / name, members[name])
         mark_opened(place)
@@ -173,7 +167,9 @@ def _check(place: Path, file: Path) -> None:
         inside = str(error).replace(f"{place}{os.sep}", "")
         reason = inside.replace(str(place), "the archive").rstrip(".")
     else:
-        unplanned = sorted({folder.name for folder in (place / RUNS_FOLDER).iterdir()} - planned)
+        unplanned = sorted(
+            {folder.name for folder in (place / layout.RUNS_FOLDER).iterdir()} - planned
+        )
         if not unplanned:
             return
         reason = f"the run {unplanned[0]} is not in the plan"

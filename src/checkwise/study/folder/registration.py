@@ -21,9 +21,6 @@ from typing import IO, Any, Final
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.store import (
-    LAYOUT_SCHEMA,
-    REGISTRATIONS_FILE,
-    SOURCE_FILE,
     StoreError,
     append_whole,
     check_schema,
@@ -33,6 +30,7 @@ from checkwise.store import (
     finished,
     has_file,
     latest,
+    layout,
     open_file,
     sync_folder,
     writing,
@@ -40,7 +38,7 @@ from checkwise.store import (
 from checkwise.study.folder.cohort import is_cohort, open_cohort
 
 LARGEST: Final = 2**28  # bytes; ten thousand runs take about a megabyte a line
-LOG: Final = REGISTRATIONS_FILE
+LOG: Final = layout.REGISTRATIONS_FILE
 REGISTRATION: Final = "registration"
 CONTRASTS: Final = "contrasts"
 OPENED: Final = "opened"
@@ -246,9 +244,9 @@ def mark_opened(cohort: Path) -> None:
 def source_hashes(cohort: Path) -> dict[str, str]:
     """SHA-256 of the source journal of every run that has one, by the run's folder."""
     return {
-        run.name: str(fingerprint(folder, SOURCE_FILE)["sha256"])
+        run.name: str(fingerprint(folder, layout.SOURCE_FILE)["sha256"])
         for run in open_cohort(cohort).runs.values()
-        if has_file(folder := latest(run), SOURCE_FILE)
+        if has_file(folder := latest(run), layout.SOURCE_FILE)
     }
 
 
@@ -270,7 +268,7 @@ def _checked(path: Path) -> tuple[tuple[Line, ...], str]:
 
 def _entry(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"schema": LAYOUT_SCHEMA, "at": at, "kind": kind, **content}
+    return {"schema": layout.LAYOUT_SCHEMA, "at": at, "kind": kind, **content}
 
 
 def _has_mark(content: bytes) -> bool:

@@ -11,13 +11,7 @@ from checkwise.errors import InputError
 from checkwise.plugins import find_plugin
 from checkwise.store import (
     CHECKSUM,
-    COHORT_FILE,
-    DERIVED_FOLDER,
-    DONE_FILE,
     RETRAIN,
-    RUN_FILE,
-    RUNS_FOLDER,
-    SOURCE_FILE,
     RunRecord,
     check_possible,
     diverged_of,
@@ -25,9 +19,9 @@ from checkwise.store import (
     fingerprint,
     finished,
     has_file,
-    heldout_file,
     kept_files,
     latest,
+    layout,
     metric_columns,
     read_journal,
     read_mark,
@@ -62,7 +56,7 @@ class Fault:
 def verify(path: Path, *, progress: Callable[[int, int], None] | None = None) -> list[Fault]:
     """Every fault of a cohort's folder, or of a single run's."""
     path = Path(path)
-    if has_file(path, RUN_FILE):
+    if has_file(path, layout.RUN_FILE):
         return list(_run_faults(path))
     cohort = open_cohort(path)
     faults = list(_log_faults(path))
@@ -72,7 +66,7 @@ def verify(path: Path, *, progress: Callable[[int, int], None] | None = None) ->
             progress(done, len(cohort.runs))
     faults += _derived_faults(path)
     planned = set(cohort.runs.values())
-    for folder in sorted(p for p in (path / RUNS_FOLDER).glob("*") if p.is_dir()):
+    for folder in sorted(p for p in (path / layout.RUNS_FOLDER).glob("*") if p.is_dir()):
         if folder not in planned:
             what = "the folder is not in the plan"
             faults.append(Fault(folder.name, "damaged", what, "move it out of the study"))
@@ -91,7 +85,7 @@ def _log_faults(cohort: Path) -> Iterator[Fault]:
 
 def _derived_faults(cohort: Path) -> Iterator[Fault]:
     """Results of methods beside the runs; one without a record is not whole, and counts as none."""
-    for folder in sorted((cohort / DERIVED_FOLDER).glob("*/*")):
+    for folder in sorted((cohort / layout.DERIVED_FOLDER).glob("*/*")):
         name = folder.relative_to(cohort).as_posix()
         try:
             if not has_file(folder, RECORD):
@@ -116,7 +110,7 @@ def _finished_faults(folder: Path) -> Iterator[Fault]:
     mark = read_mark(folder)
     faults = list(_file_faults(folder, mark.files))
     yield from faults
-    if not any(fault.what.startswith(RUN_FILE) for fault in faults):
+    if not any(fault.what.startswith(layout.RUN_FILE) for fault in faults):
         yield from _record_faults(folder, read_run(folder), mark.last_step)
 
 
@@ -127,11 +121,11 @@ def _unfinished_faults(folder: Path) -> Iterator[Fault]:
         yield Fault(folder.name, "failed", what, "put that right and run the same command again")
         return
     attempt = latest(folder)
-    if has_file(attempt, RUN_FILE):
+    if has_file(attempt, layout.RUN_FILE):
         read_run(attempt)
     what, do = "the run has not started", "run the same `checkwise study run` again"
-    if has_file(attempt, SOURCE_FILE):
-        records = len(read_journal(attempt / SOURCE_FILE))
+    if has_file(attempt, layout.SOURCE_FILE):
+        records = len(read_journal(attempt / layout.SOURCE_FILE))
         what = f"the run is not finished ({records} records)"
         do += ": it continues where it stopped"
     yield Fault(folder.name, "unfinished", what, do)
@@ -165,18 +159,19 @@ def _file_faults(folder: Path, files: Mapping[str, Any]) -> Iterator[Fault]:
 
 def _record_faults(folder: Path, run: RunRecord, last_step: int) -> Iterator[Fault]:
     try:
-        expected = planned_steps(run.config, folder / RUN_FILE)
+        expected = planned_steps(run.config, folder / layout.RUN_FILE)
     except InputError:
-        yield Fault(folder.name, "damaged", f"{RUN_FILE} lacks the schedule", RETRAIN)
+        yield Fault(folder.name, "damaged", f"{layout.RUN_FILE} lacks the schedule", RETRAIN)
         return
     if expected[-1] != last_step:
-        what = f"{DONE_FILE} names {last_step} as the last step where {expected[-1]} was planned"
+        done = layout.DONE_FILE
+        what = f"{done} names {last_step} as the last step where {expected[-1]} was planned"
         yield Fault(folder.name, "damaged", what, RETRAIN)
-    for name in (SOURCE_FILE, *(heldout_file(d) for d in run.key.held_out)):
+    for name in (layout.SOURCE_FILE, *(layout.heldout_file(d) for d in run.key.held_out)):
         try:
             lines = read_journal(folder / name)
             steps: Sequence[Any] = [line.get("step") for line in lines]
-            if name != SOURCE_FILE:
+            if name != layout.SOURCE_FILE:
                 _check_values(lines, folder / name)
         except FileNotFoundError:
             continue  # its missing checksum was reported
@@ -226,17 +221,17 @@ def record_steps(steps: int, record_every: int) -> list[int]:
 
 def unsigned(path: Path) -> list[str]:
     """A note on a plan that nothing can be compared with."""
-    if has_file(path, RUN_FILE) or CHECKSUM in read_plan(path).content:
+    if has_file(path, layout.RUN_FILE) or CHECKSUM in read_plan(path).content:
         return []
     return [
-        f"{COHORT_FILE} has no checksum, because an earlier version of checkwise wrote it: "
+        f"{layout.COHORT_FILE} has no checksum, because an earlier version of checkwise wrote it: "
         "nobody can tell whether its runs, settings or roles were changed."
     ]
 
 
 def verify_plugins(path: Path, sources: Iterable[str]) -> tuple[list[Fault], list[str]]:
     """Plugins that changed, and notes about those that could not be compared."""
-    alone = has_file(path, RUN_FILE)
+    alone = has_file(path, layout.RUN_FILE)
     facts = read_run(path).config if alone else open_cohort(path).study
     recorded = facts.get("plugins")
     recorded = recorded if isinstance(recorded, Mapping) else {}

@@ -16,17 +16,7 @@ from pathlib import Path
 from checkwise.errors import InputError
 from checkwise.plugins import check_loaded
 from checkwise.records import RunKey
-from checkwise.store import (
-    INNER,
-    LAYOUT_SCHEMA,
-    WORKERS_FILE,
-    encode_json,
-    expect,
-    has_file,
-    read_json,
-    write_text,
-    writing,
-)
+from checkwise.store import encode_json, expect, has_file, layout, read_json, write_text, writing
 from checkwise.study.data import shared_init_seed, training_seed
 from checkwise.study.folder import CohortRecord, check_folders, is_cohort, open_cohort, write_cohort
 from checkwise.study.sweep.datasets import check_held_out, domains_of, targets_of
@@ -48,7 +38,12 @@ def inner_study(study: Study, roots: Mapping[str, str]) -> Study:
         )
     data = tuple(_inner(spec, domains_of(spec, roots)) for spec in study.data)
     return replace(
-        study, name=f"{study.name}{INNER}", data=data, keep="none", logits="none", averages=()
+        study,
+        name=f"{study.name}{layout.INNER}",
+        data=data,
+        keep="none",
+        logits="none",
+        averages=(),
     )
 
 
@@ -126,17 +121,17 @@ def begin_round(cohort: Path, roots: Mapping[str, str]) -> str:
     Workers that are started by hand read both: see ``noted_round``.
     """
     drawn = secrets.token_hex(8)
-    content = {"schema": LAYOUT_SCHEMA, "round": drawn, "data": dict(roots)}
+    content = {"schema": layout.LAYOUT_SCHEMA, "round": drawn, "data": dict(roots)}
     with writing(cohort):
-        write_text(cohort / WORKERS_FILE, encode_json(content))
+        write_text(cohort / layout.WORKERS_FILE, encode_json(content))
     return drawn
 
 
 def noted_round(cohort: Path) -> tuple[str, dict[str, str]]:
     """The round that was begun last, and where the data were then; nothing where none was."""
-    if not has_file(cohort, WORKERS_FILE):
+    if not has_file(cohort, layout.WORKERS_FILE):
         return "", {}
-    path = cohort / WORKERS_FILE
+    path = cohort / layout.WORKERS_FILE
     content = read_json(path)
     places = expect(content, "data", dict, path)
     wrong = [name for name, place in places.items() if not isinstance(place, str)]

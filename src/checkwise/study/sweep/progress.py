@@ -13,16 +13,11 @@ from typing import Any, Final, Literal, TypeAlias
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import (
-    ATTEMPTS_FOLDER,
-    COHORT_FILE,
-    DONE_FILE,
-    RUN_FILE,
-    RUNS_FOLDER,
-    SOURCE_FILE,
     attempts_folder,
     finished,
     has_file,
     latest,
+    layout,
     names,
     read_file,
     read_run,
@@ -84,13 +79,16 @@ class Watched:
         self._cohort = cohort
         self._planned = 0  # of an imported run, the steps that its log had
         if "steps" in cohort.study:
-            self._planned = len(planned_steps(cohort.study, cohort.path / COHORT_FILE))
+            self._planned = len(planned_steps(cohort.study, cohort.path / layout.COHORT_FILE))
         self._finished: dict[RunKey, RunStatus] = {}
 
     def look(self) -> list[RunStatus]:
         """The state of every planned run."""
         path = self._cohort.path
-        begun = {*(names(path / RUNS_FOLDER) or ()), *(names(path / ATTEMPTS_FOLDER) or ())}
+        begun = {
+            *(names(path / layout.RUNS_FOLDER) or ()),
+            *(names(path / layout.ATTEMPTS_FOLDER) or ()),
+        }
         clock = cache(lambda: clock_of(path))  # of the disk, read once a look
         return [self._status(key, run, begun, clock) for key, run in self._cohort.runs.items()]
 
@@ -115,10 +113,10 @@ def _status(key: RunKey, run: Path, planned: int, clock: Clock) -> RunStatus:
     try:
         done = finished(run)
         folder = run if done else latest(run)
-        if has_file(folder, RUN_FILE):
+        if has_file(folder, layout.RUN_FILE):
             read_run(folder)
         if done:
-            ended = _changed(run, DONE_FILE)
+            ended = _changed(run, layout.DONE_FILE)
             seconds = _seconds(run, lambda: ended)
             return RunStatus(key, "finished", planned, planned, seconds=seconds, ended=ended)
         records = count_records(folder)
@@ -130,7 +128,7 @@ def _status(key: RunKey, run: Path, planned: int, clock: Clock) -> RunStatus:
         seconds = _seconds(folder, clock)
         return RunStatus(key, "running", records, planned, seconds=seconds, **held)
     if failure is not None:
-        log = f"{ATTEMPTS_FOLDER}/{run.name}/{failure.log}" if failure.log else None
+        log = f"{layout.ATTEMPTS_FOLDER}/{run.name}/{failure.log}" if failure.log else None
         return RunStatus(
             key,
             "failed",
@@ -164,7 +162,7 @@ def _held(run: Path, clock: Clock) -> dict[str, Any]:
 def _seconds(folder: Path, end: Clock) -> float | None:
     """From the beginning of an attempt until its end."""
     try:
-        return max(0.0, end() - _changed(folder, RUN_FILE))
+        return max(0.0, end() - _changed(folder, layout.RUN_FILE))
     except OSError:
         return None
 
@@ -175,9 +173,9 @@ def _changed(folder: Path, name: str) -> float:
 
 def count_records(folder: Path) -> int:
     """Checkpoints that a run has recorded so far."""
-    if not has_file(folder, SOURCE_FILE):
+    if not has_file(folder, layout.SOURCE_FILE):
         return 0
-    return read_file(folder, SOURCE_FILE).count(b"\n")
+    return read_file(folder, layout.SOURCE_FILE).count(b"\n")
 
 
 RECENT: Final = 100  # finished runs that the rate is taken from

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.plugins import Plugin
-from checkwise.store import COHORT_FILE
+from checkwise.store import layout
 from checkwise.study.data import draw_seed
 from checkwise.study.train import LogUniform, NetworkConfig, RunSettings, Value, plain_facts
 
@@ -114,8 +114,8 @@ class Study(RunSettings):
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(
                 f"Expected the study as it was planned, but got an error at {error} in "
-                f"its {COHORT_FILE}: restore the file from a copy, or plan the study again with "
-                "another --out.",
+                f"its {layout.COHORT_FILE}: restore the file from a copy, or plan the study again "
+                "with another --out.",
                 code="damaged",
             ) from None
 

@@ -21,7 +21,6 @@ from checkwise.errors import CheckwiseError, InputError
 from checkwise.plugins import check_loaded, load_plugin
 from checkwise.records import RunKey
 from checkwise.store import (
-    ATTEMPTS_FOLDER,
     Saved,
     StoreError,
     attempts_at,
@@ -30,6 +29,7 @@ from checkwise.store import (
     continue_run,
     furthest,
     has_file,
+    layout,
     names,
     published,
     writing,
@@ -115,7 +115,7 @@ def work(job: Job, *, stop: Callable[[], bool] = lambda: False) -> Worked:
         return Worked(0, 0)
     worker = _Worker(job, study, stop)
     endings: list[Ending] = []
-    begun = names(cohort.path / ATTEMPTS_FOLDER) or ()
+    begun = names(cohort.path / layout.ATTEMPTS_FOLDER) or ()
     open_runs = _in_own_order(cohort.runs, frozenset(begun))
     while open_runs and not stop():
         again = []

@@ -20,7 +20,7 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS, Logits, class_wise_gap, probabilities
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection, select, select_many
-from checkwise.store import saved_at, source_logits, source_predictions_file
+from checkwise.store import layout, saved_at, source_logits
 from checkwise.study import (
     Group,
     Method,
@@ -376,7 +376,7 @@ def _foreign(folder: Path, run: Trajectory, t: int, what: str) -> InputError:
     step = int(run.steps[t])
     return InputError(
         f"Expected the logits that the journal of {run.key} was made of, but got at step {step} "
-        f"{what} in {folder / source_predictions_file(step)}: "
+        f"{what} in {folder / layout.source_predictions_file(step)}: "
         "`checkwise study status --verify` says what to do.",
         code="damaged",
     )

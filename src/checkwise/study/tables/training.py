@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.records import Trajectory
 from checkwise.selection import select_many
-from checkwise.store import RUN_FILE, read_run
+from checkwise.store import layout, read_run
 from checkwise.study import Group, Method, Pool, RunColumns, pair
 from checkwise.study.tables.diagnostics import columns_of, part_of
 from checkwise.study.tables.means_and_changes import MAIN, Pair, changes, choice_cells, paired_cells
@@ -34,7 +34,7 @@ def hparams_of(folder: Path) -> Mapping[str, Any]:
     if not isinstance(hparams, Mapping):
         raise InputError(
             "Expected the hyperparameters of the run under config → hparams, but got "
-            f"{hparams!r:.60} in {folder / RUN_FILE}: use runs that checkwise trained.",
+            f"{hparams!r:.60} in {folder / layout.RUN_FILE}: use runs that checkwise trained.",
             code="missing",
         )
     return hparams
@@ -54,7 +54,7 @@ def _number(folder: Path, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise InputError(
             f"Expected the hyperparameter {name} as a number, but got {value!r:.60} in "
-            f"{folder / RUN_FILE}: use runs that record it.",
+            f"{folder / layout.RUN_FILE}: use runs that record it.",
             code="missing",
         )
     return float(value)
