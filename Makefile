@@ -122,17 +122,15 @@ bench: install
 
 # The documentation site in site/, built strictly and without the network.
 docs: install
-	$(BIN)/python docs/build/site.py
+	$(BIN)/python -m docs.build.site
 
 # Rebuild the tables, references and outputs that pages show, then run the code on every page.
 pages: install
 	$(BIN)/python -m studies.paper.baselines
 	$(BIN)/python -m docs.build.column_words
-	$(BIN)/python -m docs.build.commands
 	$(BIN)/python -m docs.build.guarantees
 	$(BIN)/python -m docs.build.install
 	$(BIN)/python -m studies.simulations.intervals
-	$(BIN)/python -m docs.build.json_outputs
 	$(BIN)/python -m docs.build.outputs
 	$(BIN)/python -m docs.build.real_logs
 	$(BIN)/python -m studies.paper.first_study
@@ -145,7 +143,6 @@ pages: install
 	$(BIN)/python -m studies.paper.cohort_figures
 	$(BIN)/python -m studies.paper.process_figure
 	$(BIN)/python -m docs.build.rules
-	$(BIN)/python -m docs.build.study_file
 	$(BIN)/python -m studies.simulations.sure_coverage
 	$(BIN)/python -m studies.simulations.sure_harm
 	$(BIN)/python -m studies.simulations.sure_optimism

@@ -1,20 +1,15 @@
-"""Write docs/commands.md, the reference of every command, from the command line's own help.
-
-python -m docs.build.commands
-"""
+"""The page of every command, from the command line's own help."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from pathlib import Path
 
 import click
 
 from checkwise.cli import COMMANDS, OUTPUT, STUDY_COMMANDS, Option, commands
 from studies.page import markdown
 
-PAGE = Path(__file__).parents[1] / "commands.md"
 NOTE = re.compile(
     r"\s*\[(?:(?:default: )?(?P<default>[^\]x][^\]]*)|(?P<required>required)|x[<>][^\]]*)\]"
 )
@@ -103,7 +98,3 @@ def _kind(found: re.Match[str]) -> str:
 def _plain(text: str) -> str:
     """Markdown that shows the text as it is."""
     return re.sub(r"(`[^`]*`)|([|*_<>])", lambda m: m[1] or f"\\{m[2]}", text)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

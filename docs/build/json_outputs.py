@@ -1,18 +1,14 @@
-"""Write docs/json.md, the reference of what ``--json`` prints, from the schemas of the commands.
-
-python -m docs.build.json_outputs
-"""
+"""The page of what ``--json`` prints, from the schemas of the commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from checkwise.cli import STUDY_COMMANDS, commands_with_schema, schema
+from docs.build.site_pages import GITHUB
 
-PAGE = Path(__file__).parents[1] / "json.md"
-SOURCE = "../src/checkwise/cli/schemas"
+SOURCE = f"{GITHUB}/tree/main/src/checkwise/cli/schemas"
 OF_STUDIES = {name for lines in STUDY_COMMANDS.values() for name, _, _ in lines}
 INTRODUCTION = f"""\
 # JSON
@@ -113,7 +109,3 @@ def _kind(about: dict[str, Any]) -> str:
     if text == "array" and about.get("items"):
         return f"list of {_kind(about['items'])}s"
     return str(text)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

@@ -1,6 +1,6 @@
 """Build the documentation site into site/, strictly and without the network.
 
-python docs/build/site.py
+python -m docs.build.site
 
 Faults are dead links and anchors, pages that the navigation lacks, docstrings that cannot be read,
 and anything that a page would load from another host.
@@ -16,10 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import api_pages
-import notebooks
-from site_check import faults
-from site_pages import ROOT, lay_out, place
+from docs.build import api_pages, commands, json_outputs, notebooks, study_file
+from docs.build.site_check import faults
+from docs.build.site_pages import BUILT, ROOT, lay_out, place
 
 PAGES = ROOT / "build" / "pages"
 SITE = ROOT / "site"
@@ -29,6 +28,8 @@ def build() -> list[str]:
     """Build, and give what is wrong."""
     lay_out(PAGES)
     api_pages.write(PAGES / "api")
+    for name, reference in zip(BUILT, (commands, study_file, json_outputs), strict=True):
+        (PAGES / name).write_text(reference.page(), encoding="utf-8")
     for notebook in notebooks.notebooks():
         _run(notebook)
     done = subprocess.run(

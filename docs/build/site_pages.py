@@ -19,6 +19,7 @@ PLACES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
 }
+BUILT = ("commands.md", "study-file.md", "json.md")  # on the site alone, from the code
 NOTEBOOK = ".ipynb"  # a page of the site after it was run
 TAKEN_ALONG = (".png", ".html", ".csv", ".toml")
 FENCED = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)

@@ -1,11 +1,6 @@
-"""Write docs/study-file.md, the reference of a study file's keys, from the code that reads one.
-
-python -m docs.build.study_file
-"""
+"""The page of a study file's keys, from the code that reads one."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from checkwise.study.sweep import STUDY_TABLES, shipped_studies
 from checkwise.study.train import (
@@ -16,7 +11,6 @@ from checkwise.study.train import (
 )
 from studies.page import markdown
 
-PAGE = Path(__file__).parents[1] / "study-file.md"
 ABOUT = {
     "": "Above the first table:",
     "data": "`[data]`, or `[[data]]` once for each of several data sets:",
@@ -87,7 +81,3 @@ def _hparams() -> list[tuple[str, str, str, str]]:
             who += f" on {' and '.join(kind for kind in HPARAM_KINDS if kind in kinds)}"
         lines.append((f"`{name}`", ", ".join(defaults), who, HPARAM_MEANINGS[name]))
     return lines
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

@@ -32,14 +32,11 @@ def listed(entry: Any) -> Iterator[str]:
 def test_every_page_is_in_the_navigation_once() -> None:
     named = [page for page in listed(SETTINGS["nav"]) if "://" not in page]
     assert len(named) == len(set(named))
-    written = {SITE.place(page) for page in SITE.pages()}
+    written = {*SITE.BUILT, *(SITE.place(page) for page in SITE.pages())}
     assert {page for page in named if not page.startswith("api/")} == written
 
 
 def test_the_reference_of_commands_is_what_the_code_gives() -> None:
-    assert COMMANDS.page() == COMMANDS.PAGE.read_text(encoding="utf-8"), (
-        "run docs/build/commands.py"
-    )
     assert "| `--delta-pp POINTS` | 0.5 |" in COMMANDS.page()
 
 
