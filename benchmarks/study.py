@@ -18,9 +18,8 @@ import numpy as np
 
 from checkwise.records import RunKey
 from checkwise.statistics import SEED, bootstrap_interval
-from checkwise.store import mark_done
 from checkwise.study import Cohort, Pool
-from checkwise.study.folder import write_cohort
+from checkwise.study.folder import mark_done, write_cohort
 from checkwise.study.tables import Table, build_all
 
 DATASETS = {"PACS": "development", "OfficeHome": "evaluation", "TerraIncognita": "evaluation"}

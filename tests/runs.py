@@ -10,9 +10,8 @@ from typing import Any
 import torch
 
 from checkwise.records import RunKey
-from checkwise.store import kept_files
 from checkwise.study.data import DomainDataset, from_arrays, open_dataset
-from checkwise.study.folder import take
+from checkwise.study.folder import kept_files, take
 from checkwise.study.train import (
     NetworkConfig,
     RunConfig,

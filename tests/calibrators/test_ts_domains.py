@@ -18,7 +18,8 @@ from checkwise.calibrators.temperature import scaled
 from checkwise.calibrators.ts_domains import Likeness
 from checkwise.metrics import Logits, entries
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import source_logits, write_run
+from checkwise.store import source_logits
+from checkwise.study.folder import write_run
 from checkwise.study.protocols import WALD_RECALIBRATED, with_recalibrated_ece
 from tests.refusals import refused
 from tests.requirements import package

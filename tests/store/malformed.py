@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import checkwise as cw
-from checkwise.store import attempts_folder, layout
+from checkwise.store import layout
 from checkwise.study import Cohort
 from checkwise.study.folder import Failure, open_cohort, pack, verify, write_failure
 from checkwise.study.sweep import Study
@@ -69,7 +69,7 @@ def write(path: Path) -> Path:
     (path / layout.COHORT_FILE).write_text(json.dumps(plan))
     folder = path / unfinished_run()
     lease = {"token": "t", "host": "elsewhere", "pid": 1}
-    place = attempts_folder(folder)
+    place = layout.attempts_folder(folder)
     place.mkdir(parents=True)
     (place / layout.LEASE_FILE).write_text(json.dumps(lease))
     write_failure(folder, "x", Failure("r", 1, "here", "ValueError: it broke"))

@@ -144,7 +144,7 @@ def run_alone(state: State, number: int, code: Code) -> State:
 
 
 class Disk:
-    """The operations of ``checkwise.store.disk`` as one worker sees them."""
+    """The operations of ``checkwise.study.folder.disk`` as one worker sees them."""
 
     def __init__(
         self, world: World, process: Process, number: int, choice: int, *, delays: bool

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from checkwise.store import Journal, read_journal
+from checkwise.store import read_journal
+from checkwise.study.folder import Journal
 from tests.refusals import refused
 
 

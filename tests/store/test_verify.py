@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from checkwise.records import RunKey
-from checkwise.store import attempts_folder, layout, mark_done
+from checkwise.store import layout
 from checkwise.study.folder import (
     LOG,
     Failure,
     Fault,
+    mark_done,
     open_cohort,
     record_steps,
     register,
@@ -134,7 +135,7 @@ def test_a_log_of_registrations_that_cannot_be_read_is_told(cohort: Path) -> Non
 
 def test_a_failed_run_gives_its_reason(cohort: Path) -> None:
     run = cohort / layout.RUNS_FOLDER / "digits-ERM-15-h0-t0"
-    attempts_folder(run).mkdir(parents=True)
+    layout.attempts_folder(run).mkdir(parents=True)
     write_failure(run, "a" * 32, Failure("r", 1, "here", "ValueError: it broke"))
     assert verify(cohort)[0].what.endswith("ValueError: it broke")
 

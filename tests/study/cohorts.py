@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from checkwise.records import RunKey
-from checkwise.store import mark_done, write_plan
+from checkwise.store import write_plan
+from checkwise.study.folder import mark_done
 
 VERSIONS = {"checkwise": "0.1.0", "torch": "0", "numpy": "0", "python": "3.11"}
 METRICS = (

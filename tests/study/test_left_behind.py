@@ -10,9 +10,9 @@ import pytest
 from checkwise.cli import main
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store import mark_done, source_logits
+from checkwise.store import source_logits
 from checkwise.study import Cohort
-from checkwise.study.folder import pack, unpack
+from checkwise.study.folder import mark_done, pack, unpack
 from checkwise.study.heldout import Targets
 from tests.figures.saved_logits import save_logits
 from tests.refusals import refused

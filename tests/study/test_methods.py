@@ -14,9 +14,9 @@ import checkwise as cw
 from checkwise.calibrators import calibrators
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store import mark_done
 from checkwise.study import Cohort, method, methods
 from checkwise.study.baselines import Derived, digest_of, write
+from checkwise.study.folder import mark_done
 from checkwise.study.lodo import families, pooled
 from tests.refusals import refused
 from tests.study.cohorts import WrittenRun, key, mark_again, tiny_runs, write_cohort

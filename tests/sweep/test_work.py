@@ -17,9 +17,8 @@ from pathlib import Path
 import pytest
 
 from checkwise.cli import main
-from checkwise.store import attempts_at, finished, latest, layout
-from checkwise.store import attempts_folder as place_of
-from checkwise.study.folder import open_cohort, read_failures, take, verify
+from checkwise.store import finished, layout
+from checkwise.study.folder import attempts_at, open_cohort, read_failures, take, verify
 from checkwise.study.sweep import Job, make_cohort, noted_round, read_study, work
 from checkwise.study.sweep.worker import Worked
 from checkwise.study.train.algorithms import unregister
@@ -129,7 +128,7 @@ def test_planning_again_lets_failed_runs_be_tried_again(
     assert len(read_failures(bad)) == 2
     code, printed, _ = call(capsys, "study", "work", out, "--retries", "1")
     assert (code, len(read_failures(bad))) == (1, 2)
-    moved = attempts_at(place_of(bad))[0]
+    moved = attempts_at(layout.attempts_folder(bad))[0]
     reason = read_failures(bad)[0].reason
     assert str(moved) in reason, "the message names a folder that is not there"
     (moved / layout.RESUME_FILE).unlink()
@@ -181,9 +180,11 @@ def test_a_worker_that_is_asked_to_stop_saves_and_gives_its_run_back(
     assert code == 128 + number
     assert f"Stopped by {number.name}" in printed
     assert not list(cohort.glob("attempts/*/lease"))
-    begun = [run for run in open_cohort(cohort).runs.values() if place_of(run).is_dir()]
+    begun = [
+        run for run in open_cohort(cohort).runs.values() if layout.attempts_folder(run).is_dir()
+    ]
     (run,) = [run for run in begun if not finished(run)]
-    assert (latest(run) / layout.RESUME_FILE).is_file()
+    assert (layout.latest(run) / layout.RESUME_FILE).is_file()
 
 
 @pytest.fixture
@@ -215,7 +216,7 @@ def test_a_run_that_kills_its_workers_is_given_up(
     (bad,) = [run for run in open_cohort(tmp_path / "out").runs.values() if "Deadly" in run.name]
     failures = read_failures(bad)
     assert [failure.lost for failure in failures] == [True, False]
-    assert (place_of(bad) / failures[0].log).read_text() == "the last words\n"
+    assert (layout.attempts_folder(bad) / failures[0].log).read_text() == "the last words\n"
 
 
 def test_an_unfinished_run_of_an_older_version_is_continued(
@@ -272,7 +273,7 @@ def test_commands_read_the_furthest_attempt_of_a_run_that_is_not_finished(
 def test_a_run_that_another_worker_holds_is_left_alone(study: Path, tmp_path: Path) -> None:
     cohort = planned(study, tmp_path / "cohort")
     held = next(iter(open_cohort(cohort).runs.values()))
-    lease = take(place_of(held))
+    lease = take(layout.attempts_folder(held))
     assert lease is not None
     with lease:
         assert work(Job(str(cohort), "a", wait=False)) == Worked(trained=3, failed=0)

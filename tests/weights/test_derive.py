@@ -14,7 +14,6 @@ from safetensors.torch import load_file
 
 import checkwise as cw
 from checkwise.errors import InputError
-from checkwise.store import mark_done
 from checkwise.study import methods
 from checkwise.study.baselines import OpenRuns, means, read_record, read_source
 from checkwise.study.baselines.evaluate import (
@@ -25,7 +24,7 @@ from checkwise.study.baselines.evaluate import (
     open_run,
 )
 from checkwise.study.baselines.recipe import StoredRun
-from checkwise.study.folder import open_cohort, verify
+from checkwise.study.folder import mark_done, open_cohort, verify
 from checkwise.study.train import Algorithm, Evaluator, Outputs, Part
 from tests.refusals import refused
 from tests.study.cohorts import WrittenRun, write_cohort

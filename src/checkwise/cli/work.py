@@ -43,8 +43,7 @@ def work_command(
     """
     with _asked_to_stop() as asked:
         os.environ.update({name: os.environ.get(name, one) for name, one in ONE_THREAD.items()})
-        from checkwise.store import clear_published
-        from checkwise.study.folder import open_cohort
+        from checkwise.study.folder import clear_published, open_cohort
         from checkwise.study.sweep import Job, noted_round, work
 
         plugins = load_plugins(plugin)

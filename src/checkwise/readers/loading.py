@@ -23,7 +23,7 @@ from checkwise.readers.registry import (
 from checkwise.readers.request import LoadedRun, Progress, Request
 from checkwise.readers.run_folder import check_own
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import Validation, latest, layout
+from checkwise.store import Validation, layout
 from checkwise.words import printable
 
 Loaded = TypeVar("Loaded")
@@ -224,7 +224,7 @@ def _load_all(path: Path, request: Request) -> list[LoadedRun]:
 def _read(path: Path, request: Request) -> list[LoadedRun]:
     try:
         if not os.path.lexists(path):
-            path = latest(path)  # a run that is not published yet
+            path = layout.latest(path)  # a run that is not published yet
         if not path.exists():
             raise InputError(
                 f"Expected {ACCEPTED}, but there is nothing at {path}: check the path.",

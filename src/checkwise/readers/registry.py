@@ -33,7 +33,7 @@ from checkwise.readers.log import Log
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.readers.stores import is_database
 from checkwise.records import SET_WORDS, as_source, is_held_out_word, is_target_folder
-from checkwise.store import RECORD, fingerprint, layout, open_regular, read_run, unpublished
+from checkwise.store import RECORD, fingerprint, layout, open_regular, read_run
 from checkwise.words import counted
 
 ACCEPTED = (
@@ -328,7 +328,7 @@ def _walk(root: Path) -> Iterator[tuple[Path, Reader]]:
             continue
         if layout.ATTEMPTS_FOLDER in below and (folder / layout.COHORT_FILE).is_file():
             below.remove(layout.ATTEMPTS_FOLDER)
-            waiting += [(attempt, depth + 1, readers) for attempt in unpublished(folder)]
+            waiting += [(attempt, depth + 1, readers) for attempt in layout.unpublished(folder)]
         if reader is not None:
             own = reader.own(folder)
             below = [name for name in below if name not in own]

@@ -23,7 +23,6 @@ from checkwise.store import (
     read_trajectory,
     source_groups,
     source_logits,
-    still_there,
     unknown_metrics,
 )
 
@@ -69,7 +68,7 @@ def check_own(runs: Iterable[LoadedRun], request: Request) -> None:
 
 def read(path: Path, request: Request) -> list[LoadedRun]:
     """The one run of the folder; its held-out results are in other files and stay closed."""
-    path = still_there(path)
+    path = layout.still_there(path)
     _check_there(path)
     run = read_trajectory(path, request.validation)
     unknown = sorted(set(request.held_out) - set(run.key.held_out if run.key else ()))

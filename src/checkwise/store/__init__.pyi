@@ -1,17 +1,6 @@
 __all__: list[str]
 
 from checkwise.store import layout as layout
-from checkwise.store.attempts import Saved as Saved
-from checkwise.store.attempts import attempts_at as attempts_at
-from checkwise.store.attempts import attempts_folder as attempts_folder
-from checkwise.store.attempts import clear as clear
-from checkwise.store.attempts import clear_published as clear_published
-from checkwise.store.attempts import continue_run as continue_run
-from checkwise.store.attempts import furthest as furthest
-from checkwise.store.attempts import latest as latest
-from checkwise.store.attempts import published as published
-from checkwise.store.attempts import still_there as still_there
-from checkwise.store.attempts import unpublished as unpublished
 from checkwise.store.cohort_plan import CHECKSUM as CHECKSUM
 from checkwise.store.cohort_plan import read_plan as read_plan
 from checkwise.store.cohort_plan import write_plan as write_plan
@@ -21,20 +10,14 @@ from checkwise.store.deleting import delete_others as delete_others
 from checkwise.store.deleting import real_place as real_place
 from checkwise.store.deleting import state_of as state_of
 from checkwise.store.deleting import sync_checkpoint as sync_checkpoint
-from checkwise.store.disk import names as names
 from checkwise.store.done import RETRAIN as RETRAIN
 from checkwise.store.done import Fingerprint as Fingerprint
-from checkwise.store.done import check_start as check_start
-from checkwise.store.done import damaged as damaged
 from checkwise.store.done import fingerprint as fingerprint
 from checkwise.store.done import fingerprint_of as fingerprint_of
 from checkwise.store.done import finished as finished
 from checkwise.store.done import is_fingerprint as is_fingerprint
-from checkwise.store.done import kept_files as kept_files
-from checkwise.store.done import mark_done as mark_done
 from checkwise.store.done import read_mark as read_mark
 from checkwise.store.done import read_recorded as read_recorded
-from checkwise.store.journal import Journal as Journal
 from checkwise.store.journal import append_whole as append_whole
 from checkwise.store.journal import check_possible as check_possible
 from checkwise.store.journal import diverged_of as diverged_of
@@ -94,9 +77,6 @@ from checkwise.store.run import source_groups as source_groups
 from checkwise.store.run import source_logits as source_logits
 from checkwise.store.run import trajectory_of as trajectory_of
 from checkwise.store.run import unknown_metrics as unknown_metrics
-from checkwise.store.run import versions as versions
-from checkwise.store.run import write_continued_run as write_continued_run
-from checkwise.store.run import write_run as write_run
 from checkwise.store.run_predictions import GROUPS as GROUPS
 from checkwise.store.run_predictions import OWN as OWN
 from checkwise.store.run_predictions import SPLIT_BY as SPLIT_BY
@@ -108,7 +88,6 @@ from checkwise.store.whole_files import StoreError as StoreError
 from checkwise.store.whole_files import check_writable as check_writable
 from checkwise.store.whole_files import disk_remedy as disk_remedy
 from checkwise.store.whole_files import file_to_write as file_to_write
-from checkwise.store.whole_files import make_folders_in as make_folders_in
 from checkwise.store.whole_files import remove_unwritten as remove_unwritten
 from checkwise.store.whole_files import sync_folder as sync_folder
 from checkwise.store.whole_files import write_bytes as write_bytes

@@ -14,7 +14,6 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.store import layout, reading
-from checkwise.store.whole_files import write_text
 
 RETRAIN = "remove the run's folder and run the same `checkwise study run` again to train it anew"
 
@@ -32,23 +31,6 @@ class Mark:
 def finished(folder: Path) -> bool:
     """Whether a run has its mark."""
     return reading.has_file(Path(folder), layout.DONE_FILE)
-
-
-def mark_done(
-    folder: Path, last_step: int, *, known: Mapping[str, Fingerprint] | None = None
-) -> None:
-    """Write the mark that a run is finished: the size and SHA-256 of every file that stays.
-
-    Args:
-        known: fingerprints taken when files were written; if one does not match, the run is not
-            marked.
-    """
-    files = {name: fingerprint(folder, name) for name in kept_files(folder)}
-    for name, written in (known or {}).items():
-        if files.get(name) != written:
-            raise damaged(folder / name, "changed" if name in files else "removed")
-    content = {"schema": layout.LAYOUT_SCHEMA, "last_step": last_step, "files": files}
-    write_text(folder / layout.DONE_FILE, layout.encode_json(content))
 
 
 def read_mark(folder: Path) -> Mark:
@@ -103,44 +85,6 @@ def check_recorded(folder: Path, name: str, present: Fingerprint) -> None:
             "which was changed since: `checkwise study status --verify` says what to do.",
             code="damaged",
         )
-
-
-def check_start(path: Path, content: bytes, noted: Fingerprint) -> None:
-    """Refuse the start of a journal that is not what a saved state was written beside."""
-    if len(content) < noted["bytes"]:
-        raise InputError(
-            f"Expected at least {noted['bytes']} bytes, but got {len(content)} in {path}: the "
-            "journal was shortened; remove the run's folder to train it again.",
-            code="damaged",
-        )
-    if fingerprint_of(content) != noted:
-        raise damaged(path, "changed")
-
-
-def damaged(path: Path, how: str) -> InputError:
-    """The error about a file of an unfinished run that is not as it was written."""
-    return InputError(
-        f"Expected {path} as the run wrote it, but it was {how} since: remove the run's folder and "
-        "run the same command again, which trains it from its start.",
-        code="damaged",
-    )
-
-
-def kept_files(folder: Path) -> list[str]:
-    """Every file of a run that ``done`` lists, relative to its folder."""
-    single = [name for name in (layout.RUN_FILE, layout.SOURCE_FILE) if (folder / name).is_file()]
-    below = [
-        path.relative_to(folder).as_posix()
-        for place in (
-            layout.HELDOUT_FOLDER,
-            layout.CHECKPOINTS_FOLDER,
-            layout.AVERAGES_FOLDER,
-            layout.PREDICTIONS_FOLDER,
-        )
-        for path in sorted((folder / place).rglob("*"))
-        if path.is_file() and not path.name.startswith(".")
-    ]
-    return single + below
 
 
 def fingerprint(folder: Path, name: str) -> Fingerprint:

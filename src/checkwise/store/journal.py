@@ -5,14 +5,13 @@ A line is on the disk when ``append`` returns; a line that could not be written 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import reprlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,69 +19,9 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.records import outside
 from checkwise.store import reading
-from checkwise.store.done import Fingerprint
-from checkwise.store.reading import has_file, read_file
-from checkwise.store.whole_files import sync_folder
+from checkwise.store.reading import read_file
 
 NOT_METRICS = ("n", "correct", "split", "step", "diverged")
-
-
-class Journal:
-    """A journal opened for appending by its only writer.
-
-    Args:
-        path: the file; created if there is none, in a folder that must be there.
-        length: bytes to keep. The run continues from a state saved at this length, so whatever
-            follows will be written again.
-    """
-
-    def __init__(self, path: Path, *, length: int = 0) -> None:
-        self.path = path
-        has_file(path.parent, path.name)  # refuses anything but a regular file
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = os.open(path, flags, 0o666)
-        size = os.fstat(self._file).st_size
-        if size < length:
-            os.close(self._file)
-            raise InputError(
-                f"Expected at least {length} bytes, but got {size} in {path}: the journal was "
-                "shortened; remove the run's folder to train it again.",
-                code="damaged",
-            )
-        os.ftruncate(self._file, length)
-        os.fsync(self._file)
-        sync_folder(path.parent)
-        self._length = length
-        self._digest = hashlib.sha256(os.pread(self._file, length, 0))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def length(self) -> int:
-        """Bytes of whole, synced lines."""
-        return self._length
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """Size and SHA-256 of its content."""
-        return {"bytes": self._length, "sha256": self._digest.hexdigest()}
-
-    def append(self, record: Mapping[str, Any]) -> None:
-        """Add one line; it has reached the disk when this returns."""
-        line = encode_line(record)
-        append_whole(self._file, line, at=self._length)
-        self._length += len(line)
-        self._digest.update(line)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
 
 
 def encode_line(record: Mapping[str, Any]) -> bytes:

@@ -40,6 +40,7 @@ DERIVED_FOLDER: Final = "derived"
 PACKED_SUFFIX: Final = ".tar.xz"
 INNER: Final = "-lodo"  # ends the name of the folder of inner runs, beside their cohort
 ORIGIN: Final = "imported"  # in cohort.json under `study`, in run.json under `config`
+ATTEMPT: Final = re.compile(r"[0-9a-f]{32}")
 _OF_A_COHORT: Final = (COHORT_FILE, REGISTRATIONS_FILE, WORKERS_FILE, DERIVED_FOLDER)
 _OF_A_RUN: Final = (
     RUN_FILE,
@@ -136,6 +137,51 @@ def outcomes_file(step: int, *, second: bool = False) -> str:
 def heldout_predictions_file(domain: str, step: int) -> str:
     """Where the logits of a held-out domain at a step are, inside a run's folder."""
     return f"{PREDICTIONS_FOLDER}/heldout/{file_name(domain)}/step-{step:06d}.npz"
+
+
+def attempts_folder(run: Path) -> Path:
+    """Where the attempts at a run are."""
+    return run.parent.parent / ATTEMPTS_FOLDER / run.name
+
+
+def latest(run: Path) -> Path:
+    """The folder to read a run from: its own, or that of the attempt with the most records."""
+    if reading.has_file(run, RUN_FILE):
+        return run
+    attempts = [
+        attempt for attempt in inside(attempts_folder(run)) if ATTEMPT.fullmatch(attempt.name)
+    ]
+    # All journals of a run begin alike, so the longest has the most records.
+    return max(attempts, key=lambda attempt: _size(attempt / SOURCE_FILE), default=run)
+
+
+def unpublished(cohort: Path) -> list[Path]:
+    """The folders to read runs from that have begun and are not published."""
+    runs = [cohort / RUNS_FOLDER / place.name for place in inside(cohort / ATTEMPTS_FOLDER)]
+    return [folder for run in runs if (folder := latest(run)) != run]
+
+
+def still_there(folder: Path) -> Path:
+    """The folder of a run, or where its run is to be read if it was published meanwhile."""
+    place = folder.parent
+    if place.parent.name != ATTEMPTS_FOLDER or reading.has_file(folder, RUN_FILE):
+        return folder
+    return latest(place.parent.parent / RUNS_FOLDER / place.name)
+
+
+def inside(folder: Path) -> list[Path]:
+    """What is in a folder, sorted; nothing where there is no folder."""
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.lstat().st_size
+    except OSError:
+        return -1
 
 
 def step_of(path: Path) -> int | None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import platform
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS, Groups, Logits
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import journal, layout, reading
+from checkwise.store import journal, layout
 from checkwise.store.cohort_plan import check_planned
 from checkwise.store.done import RETRAIN, check_recorded, finished, read_mark, read_recorded
 from checkwise.store.journal import parse_journal
@@ -30,7 +27,6 @@ from checkwise.store.run_predictions import (
     Validation,
     is_second,
 )
-from checkwise.store.whole_files import write_text
 
 
 @dataclass(frozen=True)
@@ -40,54 +36,6 @@ class RunRecord:
     key: RunKey
     config: Mapping[str, Any]
     versions: Mapping[str, str]
-
-
-def write_run(
-    folder: Path,
-    key: RunKey,
-    config: Mapping[str, Any],
-    *,
-    machine: Mapping[str, str] | None = None,
-    split: Mapping[str, Any] | None = None,
-) -> str:
-    """Write ``run.json`` at the start of a run; returns its text.
-
-    ``machine`` names the processor, on which the last bits of the results depend. ``split`` says
-    which groups are held out, where that is not told by the configuration alone.
-    """
-    content = {
-        "schema": layout.LAYOUT_SCHEMA,
-        "key": key.as_dict(),
-        "config": dict(config),
-        "versions": versions(),
-        "machine": dict(machine or {}),
-        **({} if split is None else {"split": dict(split)}),
-    }
-    return _write(folder, content)
-
-
-def write_continued_run(
-    folder: Path, text: str, *, updates: int, machine: Mapping[str, str]
-) -> str:
-    """Write ``run.json`` as it was, with a note where versions or the processor differ.
-
-    Args:
-        text: its text when the state was saved that the run continues from.
-        updates: how many updates came before that state.
-    """
-    content: dict[str, Any] = reading.parse(text.encode())
-    here = {"versions": versions(), "machine": dict(machine)}
-    notes = content.get("continued", [])
-    before = notes[-1] if notes else content
-    if any(before.get(name) != facts for name, facts in here.items()):
-        content["continued"] = [*notes, {"updates": updates, **here}]
-    return _write(folder, content)
-
-
-def _write(folder: Path, content: Mapping[str, Any]) -> str:
-    text = layout.encode_json(content)
-    write_text(folder / layout.RUN_FILE, text)
-    return text
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -269,15 +217,6 @@ def _domains(line: Mapping[str, Any], path: Path) -> tuple[str, ...]:
             code="damaged",
         )
     return tuple(sorted(domains))
-
-
-def versions() -> dict[str, str]:
-    """Versions of what a run's numbers depend on."""
-    installed = {"python": platform.python_version()}
-    for package in ("checkwise", "torch", "numpy"):
-        with suppress(metadata.PackageNotFoundError):
-            installed[package] = metadata.version(package)
-    return installed
 
 
 def _weights(folder: Path, steps: Sequence[Any]) -> list[str | None]:

@@ -49,18 +49,6 @@ def write_with(path: Path, write: Callable[[Path], object]) -> None:
     sync_folder(path.parent)
 
 
-def make_folders_in(folder: Path, name: str) -> Path:
-    """Make the folders of a file inside ``folder``, which must be there; the file's path.
-
-    The folder of an attempt that another worker took away is not made again.
-    """
-    place = folder
-    for part in Path(name).parts[:-1]:
-        place /= part
-        place.mkdir(exist_ok=True)
-    return folder / name
-
-
 def check_writable(path: Path) -> None:
     """Check that ``path`` can be written, before the work for it; nothing is left behind.
 

@@ -18,19 +18,19 @@ from checkwise.store import (
     encode_line,
     fingerprint,
     layout,
-    mark_done,
     new_folder,
     write_bytes,
-    write_run,
 )
 from checkwise.study.folder import (
     ROLES,
     CohortRecord,
     Origin,
     is_cohort,
+    mark_done,
     open_cohort,
     origin_of,
     write_cohort,
+    write_run,
 )
 from checkwise.study.target_rows import BeyondSource, ByStep, TargetRow, beyond_source
 

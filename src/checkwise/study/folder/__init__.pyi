@@ -1,5 +1,12 @@
 __all__: list[str]
 
+from checkwise.study.folder.attempts import Saved as Saved
+from checkwise.study.folder.attempts import attempts_at as attempts_at
+from checkwise.study.folder.attempts import clear as clear
+from checkwise.study.folder.attempts import clear_published as clear_published
+from checkwise.study.folder.attempts import continue_run as continue_run
+from checkwise.study.folder.attempts import furthest as furthest
+from checkwise.study.folder.attempts import published as published
 from checkwise.study.folder.cohort import ROLES as ROLES
 from checkwise.study.folder.cohort import CohortRecord as CohortRecord
 from checkwise.study.folder.cohort import Origin as Origin
@@ -9,6 +16,8 @@ from checkwise.study.folder.cohort import open_cohort as open_cohort
 from checkwise.study.folder.cohort import origin_of as origin_of
 from checkwise.study.folder.cohort import running_code as running_code
 from checkwise.study.folder.cohort import write_cohort as write_cohort
+from checkwise.study.folder.disk import make_folders_in as make_folders_in
+from checkwise.study.folder.disk import names as names
 from checkwise.study.folder.heldout import AGAIN as AGAIN
 from checkwise.study.folder.heldout import RECORD as RECORD
 from checkwise.study.folder.heldout import derived_entry as derived_entry
@@ -47,6 +56,14 @@ from checkwise.study.folder.registration import read_lines as read_lines
 from checkwise.study.folder.registration import register as register
 from checkwise.study.folder.registration import register_contrasts as register_contrasts
 from checkwise.study.folder.registration import source_hashes as source_hashes
+from checkwise.study.folder.run_writing import Journal as Journal
+from checkwise.study.folder.run_writing import check_start as check_start
+from checkwise.study.folder.run_writing import damaged as damaged
+from checkwise.study.folder.run_writing import kept_files as kept_files
+from checkwise.study.folder.run_writing import mark_done as mark_done
+from checkwise.study.folder.run_writing import versions as versions
+from checkwise.study.folder.run_writing import write_continued_run as write_continued_run
+from checkwise.study.folder.run_writing import write_run as write_run
 from checkwise.study.folder.verifying import Fault as Fault
 from checkwise.study.folder.verifying import planned_steps as planned_steps
 from checkwise.study.folder.verifying import record_steps as record_steps

@@ -23,10 +23,10 @@ from checkwise.store import (
     is_plain_name,
     layout,
     read_plan,
-    versions,
     write_plan,
     writing,
 )
+from checkwise.study.folder.run_writing import versions
 
 PACKAGE: Final = Path(checkwise.__file__).parent
 

@@ -1,6 +1,6 @@
 """Who works on a run, and why tries at it failed.
 
-A lease only spares work: two workers on one run never harm each other (``store/attempts.py``). On
+A lease only spares work: two workers on one run never harm each other (``attempts.py``). On
 one machine the system's lock tells whether its holder lives, and a killed one lets go at once.
 Between machines, on a disk without locks, and of a process that was stopped, its silence tells.
 """
@@ -23,7 +23,6 @@ from typing import Any, Final, Self
 
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.store import (
-    attempts_folder,
     check_tree,
     encode_json,
     has_file,
@@ -34,7 +33,7 @@ from checkwise.store import (
     write_text,
     writing,
 )
-from checkwise.store import names as disk_names
+from checkwise.study.folder.disk import names as disk_names
 
 RETRIES: Final = 2
 LONGEST_LINE: Final = 2000
@@ -87,12 +86,12 @@ def _facts(folder: Path, name: str, kinds: dict[str, type]) -> dict[str, Any] | 
 def write_failure(run: Path, token: str, failure: Failure) -> None:
     """Keep the reason of a failed try; ``token`` is that of its lease."""
     content = {"schema": layout.LAYOUT_SCHEMA, **asdict(failure)}
-    write_text(attempts_folder(run) / f"{token}{SUFFIX}", encode_json(content))
+    write_text(layout.attempts_folder(run) / f"{token}{SUFFIX}", encode_json(content))
 
 
 def read_failures(run: Path) -> list[Failure]:
     """Every failed try at a run, in order; damaged files are skipped."""
-    place = attempts_folder(run)
+    place = layout.attempts_folder(run)
     names = [name for name in disk_names(place) or () if name.endswith(SUFFIX)]
     found = [_facts(place, name, _FAILURE) for name in names]
     failures = [Failure(**facts) for facts in found if facts is not None]
@@ -120,7 +119,7 @@ def last_failure(run: Path) -> Failure | None:
 def last_line(run: Path, failure: Failure) -> str | None:
     """The last line that a failed try printed; None where nothing can be read of it."""
     try:
-        with open_file(attempts_folder(run), failure.log) as file:
+        with open_file(layout.attempts_folder(run), failure.log) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LONGEST_LINE))
             lines = file.read().decode(errors="replace").strip().splitlines()
     except (InputError, OSError):

@@ -29,7 +29,6 @@ from checkwise.store import (
     fingerprint,
     finished,
     has_file,
-    latest,
     layout,
     open_file,
     sync_folder,
@@ -246,7 +245,7 @@ def source_hashes(cohort: Path) -> dict[str, str]:
     return {
         run.name: str(fingerprint(folder, layout.SOURCE_FILE)["sha256"])
         for run in open_cohort(cohort).runs.values()
-        if has_file(folder := latest(run), layout.SOURCE_FILE)
+        if has_file(folder := layout.latest(run), layout.SOURCE_FILE)
     }
 
 

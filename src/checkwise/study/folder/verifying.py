@@ -19,8 +19,6 @@ from checkwise.store import (
     fingerprint,
     finished,
     has_file,
-    kept_files,
-    latest,
     layout,
     metric_columns,
     read_journal,
@@ -33,6 +31,7 @@ from checkwise.study.folder.cohort import open_cohort
 from checkwise.study.folder.heldout import AGAIN, RECORD, recorded_files
 from checkwise.study.folder.lease import last_failure
 from checkwise.study.folder.registration import LOG, read_log
+from checkwise.study.folder.run_writing import kept_files
 
 MOST_RECORDS = 10**7
 IMPORT = "import its log again into a new folder"
@@ -120,7 +119,7 @@ def _unfinished_faults(folder: Path) -> Iterator[Fault]:
         what = f"the last attempt failed: {failure.reason}"
         yield Fault(folder.name, "failed", what, "put that right and run the same command again")
         return
-    attempt = latest(folder)
+    attempt = layout.latest(folder)
     if has_file(attempt, layout.RUN_FILE):
         read_run(attempt)
     what, do = "the run has not started", "run the same `checkwise study run` again"

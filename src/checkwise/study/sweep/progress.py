@@ -12,16 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store import (
-    attempts_folder,
-    finished,
-    has_file,
-    latest,
-    layout,
-    names,
-    read_file,
-    read_run,
-)
+from checkwise.store import finished, has_file, layout, read_file, read_run
 from checkwise.study.folder import (
     SILENT_SECONDS,
     CohortRecord,
@@ -29,6 +20,7 @@ from checkwise.study.folder import (
     last_failure,
     last_holder,
     last_line,
+    names,
     planned_steps,
 )
 
@@ -112,7 +104,7 @@ def _status(key: RunKey, run: Path, planned: int, clock: Clock) -> RunStatus:
     """The progress of one run; a run whose files do not fit the plan has failed, with a reason."""
     try:
         done = finished(run)
-        folder = run if done else latest(run)
+        folder = run if done else layout.latest(run)
         if has_file(folder, layout.RUN_FILE):
             read_run(folder)
         if done:
@@ -144,7 +136,7 @@ def _status(key: RunKey, run: Path, planned: int, clock: Clock) -> RunStatus:
 
 def _held(run: Path, clock: Clock) -> dict[str, Any]:
     """Who holds a run, and for how long nothing was heard of that worker."""
-    found = last_holder(attempts_folder(run))
+    found = last_holder(layout.attempts_folder(run))
     if found is None:
         return {}
     silent = max(0.0, clock() - found.beaten)

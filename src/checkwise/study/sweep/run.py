@@ -9,7 +9,6 @@ from typing import Any
 
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.plugins import Plugin
-from checkwise.store import clear_published
 from checkwise.study.data import (
     DomainDataset,
     Progress,
@@ -18,7 +17,7 @@ from checkwise.study.data import (
     split,
     target_rows,
 )
-from checkwise.study.folder import RETRIES, STALE_SECONDS, CohortRecord
+from checkwise.study.folder import RETRIES, STALE_SECONDS, CohortRecord, clear_published
 from checkwise.study.sweep.datasets import check_held_out, image_domains, kind_of, open_spec
 from checkwise.study.sweep.executors import LocalExecutor, get_executor
 from checkwise.study.sweep.launching import Ended, Executor, ExecutorSettings, run_workers

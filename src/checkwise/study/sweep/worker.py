@@ -20,20 +20,7 @@ from checkwise import metrics
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.plugins import check_loaded, load_plugin
 from checkwise.records import RunKey
-from checkwise.store import (
-    Saved,
-    StoreError,
-    attempts_at,
-    attempts_folder,
-    clear,
-    continue_run,
-    furthest,
-    has_file,
-    layout,
-    names,
-    published,
-    writing,
-)
+from checkwise.store import StoreError, has_file, layout, writing
 from checkwise.study.data import Progress
 from checkwise.study.folder import (
     RETRIES,
@@ -41,7 +28,14 @@ from checkwise.study.folder import (
     Failure,
     Lease,
     LeaseLostError,
+    Saved,
+    attempts_at,
+    clear,
+    continue_run,
+    furthest,
+    names,
     open_cohort,
+    published,
     read_failures,
     take,
     tries,
@@ -183,7 +177,7 @@ class _Worker:
         """Train a run unless it is finished, held by another worker, or failed too often."""
         if published(run):
             return "published"
-        lease = take(attempts_folder(run), takeover=self.job.takeover)
+        lease = take(layout.attempts_folder(run), takeover=self.job.takeover)
         if lease is None:
             return "held"
         with lease:
@@ -201,7 +195,7 @@ class _Try:
     def __init__(self, worker: _Worker, run: Path, key: RunKey, lease: Lease) -> None:
         self._worker = worker
         self._run = run
-        self._place = attempts_folder(run)
+        self._place = layout.attempts_folder(run)
         self._lease = lease
         self._key = key
         self._data = worker.data_of(key.dataset)

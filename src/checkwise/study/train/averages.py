@@ -19,7 +19,8 @@ from torch import Tensor
 
 from checkwise.errors import naming_extras
 from checkwise.selection import ValleySearch
-from checkwise.store import layout, make_folders_in, write_bytes
+from checkwise.store import layout, write_bytes
+from checkwise.study.folder import make_folders_in
 from checkwise.study.train.algorithms import Algorithm
 from checkwise.study.train.config import SMA_START, Average
 

@@ -20,11 +20,11 @@ from checkwise.store import (
     Home,
     delete_checkpoint,
     layout,
-    make_folders_in,
     trajectory_of,
     write_bytes,
     write_npz,
 )
+from checkwise.study.folder import make_folders_in
 from checkwise.study.train.config import Keep, RunConfig
 from checkwise.study.train.evaluation import Outputs, Role, validation_roles
 

@@ -16,23 +16,25 @@ from torch import Tensor
 
 from checkwise.store import (
     Fingerprint,
-    Journal,
-    damaged,
     fingerprint,
     fingerprint_of,
     finished,
     has_file,
     layout,
-    make_folders_in,
-    mark_done,
     read_journal,
     read_run,
-    write_continued_run,
-    write_run,
     writing,
 )
 from checkwise.study.data import DomainDataset, described
-from checkwise.study.folder import Lease
+from checkwise.study.folder import (
+    Journal,
+    Lease,
+    damaged,
+    make_folders_in,
+    mark_done,
+    write_continued_run,
+    write_run,
+)
 from checkwise.study.train import resume
 from checkwise.study.train.algorithms import Algorithm
 from checkwise.study.train.averages import Averages

@@ -17,18 +17,15 @@ from torch import Tensor
 from checkwise.errors import InputError
 from checkwise.store import (
     Fingerprint,
-    Saved,
     check_schema,
-    check_start,
-    damaged,
     fingerprint,
     has_file,
     layout,
-    make_folders_in,
     open_file,
     read_file,
     write_bytes,
 )
+from checkwise.study.folder import Saved, check_start, damaged, make_folders_in
 from checkwise.study.train.config import RunConfig
 
 

@@ -13,15 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from checkwise.store.reading import has_file, open_file, read_file
-from checkwise.store.whole_files import make_folders_in, sync_folder, write_bytes, write_with
+from checkwise.store import has_file, open_file, sync_folder, write_bytes, write_with
 
 __all__ = [
     "has_file",
     "link",
     "make_folder",
     "names",
-    "read_file",
     "read_start",
     "remove_file",
     "remove_folder",
@@ -52,6 +50,18 @@ def read_start(folder: Path, name: str, length: int) -> bytes:
     """The first bytes of a file."""
     with open_file(folder, name) as file:
         return file.read(length)
+
+
+def make_folders_in(folder: Path, name: str) -> Path:
+    """Make the folders of a file inside ``folder``, which must be there; the file's path.
+
+    The folder of an attempt that another worker took away is not made again.
+    """
+    place = folder
+    for part in Path(name).parts[:-1]:
+        place /= part
+        place.mkdir(exist_ok=True)
+    return folder / name
 
 
 def write_file(folder: Path, name: str, content: bytes) -> None:

@@ -14,7 +14,6 @@ attempt.
 from __future__ import annotations
 
 import errno
-import re
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,10 +22,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from checkwise.errors import InputError
-from checkwise.store import disk, layout
-from checkwise.store.done import Fingerprint, check_start, damaged
+from checkwise.store import Fingerprint, layout
+from checkwise.study.folder import disk
+from checkwise.study.folder.run_writing import check_start, damaged
 
-_TOKEN: Final = re.compile(r"[0-9a-f]{32}")
 _NEW: Final = ".new"
 _REMOVED: Final = ".removed"
 _STATE: Final = Path(layout.RESUME_FILE).parts[0]
@@ -56,11 +55,6 @@ class Training(Protocol):
         """Continue from that state to the end, and write ``done``; False if asked to stop."""
 
 
-def attempts_folder(run: Path) -> Path:
-    """Where the attempts at a run are."""
-    return run.parent.parent / layout.ATTEMPTS_FOLDER / run.name
-
-
 def published(run: Path) -> bool:
     """Whether a run is finished and can be read in its own folder."""
     return disk.has_file(run, layout.DONE_FILE)
@@ -68,33 +62,9 @@ def published(run: Path) -> bool:
 
 def attempts_at(place: Path) -> list[Path]:
     """The folders of all attempts at a run, the one with the longest journal first."""
-    folders = [place / name for name in disk.names(place) or () if _TOKEN.fullmatch(name)]
+    folders = [place / name for name in disk.names(place) or () if layout.ATTEMPT.fullmatch(name)]
     # All journals of a run begin alike, so the longest has the most records.
     return sorted(folders, key=lambda folder: -disk.size(folder, layout.SOURCE_FILE))
-
-
-def latest(run: Path) -> Path:
-    """The folder to read a run from: its own, or that of the attempt with the most records."""
-    if disk.has_file(run, layout.RUN_FILE):
-        return run
-    return next(iter(attempts_at(attempts_folder(run))), run)
-
-
-def unpublished(cohort: Path) -> list[Path]:
-    """The folders to read runs from that have begun and are not published."""
-    runs = [
-        cohort / layout.RUNS_FOLDER / name
-        for name in disk.names(cohort / layout.ATTEMPTS_FOLDER) or ()
-    ]
-    return [folder for run in runs if (folder := latest(run)) != run]
-
-
-def still_there(folder: Path) -> Path:
-    """The folder of a run, or where its run is to be read if it was published meanwhile."""
-    place = folder.parent
-    if place.parent.name != layout.ATTEMPTS_FOLDER or disk.has_file(folder, layout.RUN_FILE):
-        return folder
-    return latest(place.parent.parent / layout.RUNS_FOLDER / place.name)
 
 
 def continue_run(run: Path, training: Training) -> bool:
@@ -108,7 +78,7 @@ def continue_run(run: Path, training: Training) -> bool:
         InputError: what the attempt would continue from is damaged.
     """
     move_unfinished(run)
-    place = attempts_folder(run)
+    place = layout.attempts_folder(run)
     folders = attempts_at(place)
     for folder in folders:
         # Its worker ended between the mark and the rename.
@@ -268,9 +238,9 @@ def discard(attempt: Path, run: Path) -> None:
 
 def clear(run: Path) -> None:
     """Remove the attempts that a published run has left; logs and reasons of failures stay."""
-    place = attempts_folder(run)
+    place = layout.attempts_folder(run)
     for name in disk.names(place) or ():
-        if _TOKEN.fullmatch(name):
+        if layout.ATTEMPT.fullmatch(name):
             discard(place / name, run)
         elif name.endswith((_NEW, _REMOVED)):
             disk.remove_tree(place / name)
@@ -292,7 +262,7 @@ def move_unfinished(run: Path) -> None:
     names = disk.names(run)
     if not names or layout.DONE_FILE in names:
         return
-    moved = attempts_folder(run) / secrets.token_hex(16)
+    moved = layout.attempts_folder(run) / secrets.token_hex(16)
     disk.make_folder(moved.parent)
     try:
         disk.rename(run, moved)
