@@ -1,4 +1,4 @@
-"""What experiment trackers keep: MLflow, Trackio, W&B, Ray."""
+"""What people have becomes trajectories: logs, tables, trackers' stores, predictions, runs."""
 
 from checkwise.doors import door
 

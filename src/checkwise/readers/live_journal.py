@@ -9,7 +9,7 @@ from pathlib import Path
 from checkwise.errors import InputError
 from checkwise.readers.checkpoint_files import Checkpoints, steps_to_choose_from
 from checkwise.readers.json_lines import NoRecordsError
-from checkwise.readers.request import LoadedRun, Request, build
+from checkwise.readers.request import LoadedRun, Request, build, names_in
 from checkwise.records import CheckpointRecord, Trajectory, check_held_out, examples_of, facts_of
 from checkwise.store import (
     KeptPredictions,
@@ -24,6 +24,11 @@ from checkwise.store import (
 def recognises(path: Path) -> bool:
     """Whether a file is a journal, or a folder holds one."""
     return bool(live_journals(path)) if path.is_dir() else is_live_journal(path)
+
+
+def own_folders(path: Path) -> set[str]:
+    """All folders in one with journals: whatever they hold belongs to the same runs."""
+    return set(names_in(path))
 
 
 def journal_at(path: Path) -> Path | None:

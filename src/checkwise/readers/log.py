@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.records import Columns
-
-# How JSON that knows no such numbers spells them.
-NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
 @dataclass(frozen=True)
@@ -138,7 +135,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Log:
-    """The log of one run.
+    """The log of one run: named columns of numbers, each beside a step or an epoch.
 
     A column is read only when somebody asks for its points, so what stands in a test column can
     neither change an answer nor stop it.
@@ -164,7 +161,7 @@ class Log:
     columns: Callable[[Sequence[str]], Mapping[str, Points]]
     run: str = ""
     files: Mapping[int, str] = field(default_factory=dict)
-    axes: Mapping[str, str] = field(default_factory=dict)
+    axes: Mapping[str, str] = field(default_factory=lambda: {"step": "step"})
     said: Callable[[], Columns] = tuple
     notes: tuple[str, ...] = ()
 
@@ -176,67 +173,3 @@ class Log:
 def each(points: Callable[[str], Points]) -> Callable[[Sequence[str]], dict[str, Points]]:
     """What reads several columns, from what reads one."""
     return lambda names: {name: points(name) for name in names}
-
-
-@dataclass(frozen=True)
-class Record:
-    """What was logged at one time; a step or epoch that is missing is nan."""
-
-    step: float
-    epoch: float
-    fields: Mapping[str, Any]
-
-
-def log_of_records(
-    path: Path,
-    trainer: Trainer,
-    records: Sequence[Record],
-    *,
-    axes: Mapping[str, str],
-    beside: Collection[str] = (),
-    **facts: Any,
-) -> Log:
-    """The log of a file whose records have a name for every value.
-
-    Args:
-        path: the file or folder.
-        trainer: what is known of logs of this kind.
-        records: its records, in the order in which they were written.
-        axes: what the fields for ``step`` and ``epoch`` are called, as far as it has them.
-        beside: names of numbers that measure no model.
-        facts: of :class:`Log`.
-    """
-    names = dict.fromkeys(n for r in records for n, cell in r.fields.items() if _is_number(cell))
-
-    def columns(wanted: Sequence[str]) -> dict[str, Points]:
-        filled = {n: [r for r in records if r.fields.get(n) is not None] for n in wanted}
-        return {
-            name: Points(
-                np.array([record.step for record in some], np.float64),
-                np.array([record.epoch for record in some], np.float64),
-                [record.fields[name] for record in some],
-            )
-            for name, some in filled.items()
-        }
-
-    def said() -> Columns:
-        for record in records:
-            for name, cell in record.fields.items():
-                if not _is_number(cell):
-                    yield name, (cell,)
-
-    own = {*axes.values(), *beside}
-    header = tuple(name for name in names if name not in own)
-    return Log(path, trainer, header, columns, axes=axes, said=said, **facts)
-
-
-def place(value: object) -> float:
-    """A step or epoch; nan where the field holds no such number."""
-    if (type(value) is int or type(value) is float) and abs(value) < 2**53:
-        return float(value)
-    return np.nan
-
-
-def _is_number(value: object) -> bool:
-    """Whether a field holds a number, or says that it is not finite."""
-    return type(value) in (int, float) or (isinstance(value, str) and value in NOT_FINITE)

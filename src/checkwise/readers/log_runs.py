@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,12 @@ BREAKS_IT = (
 )
 
 
-def read(logs: Sequence[Log], request: Request) -> list[LoadedRun]:
-    """The runs of the logs of one path; what cannot be read is added to ``request.left_out``."""
+def read(logs: Sequence[Log], request: Request, where: Path) -> list[LoadedRun]:
+    """The runs of the logs of a place; what cannot be read is added to ``request.left_out``."""
     runs: list[LoadedRun] = []
     for log in logs:
         try:
-            runs += _read_log(log, request)
+            runs += _read_log(log, request, where)
         except InputError as error:
             named = log.run and log.run not in str(error)
             request.left_out.append(
@@ -44,7 +45,7 @@ def read(logs: Sequence[Log], request: Request) -> list[LoadedRun]:
     return runs
 
 
-def _read_log(log: Log, request: Request) -> list[LoadedRun]:
+def _read_log(log: Log, request: Request, place: Path) -> list[LoadedRun]:
     where = f"{log.path}, run {log.run}" if log.run else str(log.path)
     told = check_cells(log.said(), where, sources=request.sources, one_set=True)
     request = replace(request, sources=tuple(n for n in request.sources if n not in told))
@@ -67,7 +68,7 @@ def _read_log(log: Log, request: Request) -> list[LoadedRun]:
         part = f"part {number}" if len(runs) > 1 else ""
         # The log's place is name enough, where it holds one run.
         key = RunKey.by_place(f"{log.run} {part}".strip()) if log.run else None
-        loaded.append(LoadedRun(key, trajectory, str(log.path), log.path, part))
+        loaded.append(LoadedRun(key, trajectory, str(place), log.path, part))
     return loaded
 
 

@@ -20,6 +20,7 @@ from checkwise.readers import mlflow_folder, stores
 from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.log import MLFLOW, Log, Points, each
 from checkwise.readers.mlflow_folder import LoggedModel, points_of
+from checkwise.readers.request import Request
 from checkwise.store import is_plain_name
 from checkwise.words import counted, printable
 
@@ -58,7 +59,7 @@ def recognises(path: Path) -> bool:
     return path.is_file() and stores.has_tables(path, OF_MLFLOW)
 
 
-def open_logs(path: Path) -> list[Log]:
+def read(path: Path, request: Request) -> list[Log]:
     """A log for every run that has metrics; deleted runs are left out."""
     stores.check_columns(path, REQUIRED, "upgrade the store with `mlflow db upgrade sqlite:///…`")
     runs, deleted = stores.read(path, _runs)

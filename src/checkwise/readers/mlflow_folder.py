@@ -20,7 +20,7 @@ from checkwise.errors import InputError
 from checkwise.readers import stores
 from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.log import MLFLOW, Log, Points, each
-from checkwise.readers.request import first_bytes, names_in, opened, read_bytes
+from checkwise.readers.request import Request, first_bytes, names_in, opened, read_bytes
 from checkwise.words import counted, listed, printable, shown
 
 META = "meta.yaml"
@@ -51,6 +51,11 @@ class Run:
         return f"{self.folder.name}/{self.folder.parent.name}"
 
 
+def own_folders(path: Path) -> set[str]:
+    """All folders in one that is recognised: experiments, runs, their models and artifacts."""
+    return set(names_in(path))
+
+
 def recognises(path: Path) -> bool:
     """Whether a folder is a run, an experiment, or holds experiments."""
     facts = meta(path)
@@ -59,7 +64,7 @@ def recognises(path: Path) -> bool:
     return any(_is_experiment(meta(folder)) for folder in _folders(path))
 
 
-def open_logs(path: Path) -> list[Log]:
+def read(path: Path, request: Request) -> list[Log]:
     """A log for every run that has metrics; deleted runs are left out."""
     with_metrics = [run for run in _runs(path) if _keys(run.folder / "metrics")]
     runs = [run for run in with_metrics if run.facts.get("lifecycle_stage") != "deleted"]

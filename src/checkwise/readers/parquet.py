@@ -1,4 +1,4 @@
-"""Parquet files as tables; they alone need pyarrow."""
+"""Parquet: tables, and logs; it alone needs pyarrow."""
 
 from __future__ import annotations
 
@@ -7,11 +7,32 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from checkwise.errors import InputError
-from checkwise.readers.request import read_bytes
+from checkwise.readers import tables
+from checkwise.readers.log import Log
+from checkwise.readers.request import LoadedRun, Request, first_bytes, read_bytes
+from checkwise.readers.rows import is_tidy, log_of_rows
 from checkwise.readers.tables import MOST_ROWS, Sheet
 
 MAGIC = b"PAR1"
+
+
+def recognises(path: Path) -> bool:
+    """Whether a file is Parquet, by its first bytes or its name."""
+    if not path.is_file():
+        return False
+    return first_bytes(path, len(MAGIC)) == MAGIC or path.suffix.lower() in (".parquet", ".pq")
+
+
+def read(path: Path, request: Request) -> list[LoadedRun] | list[Log]:
+    """The runs of a table, or the one log of a trainer."""
+    sheet = open_parquet(path)
+    header = sheet.header(np.arange(sheet.rows))
+    if is_tidy(header, request) or not header:
+        return tables.read(sheet, request)
+    return [log_of_rows(path, header, sheet.cells, request)]
 
 
 def open_parquet(path: Path) -> Sheet:

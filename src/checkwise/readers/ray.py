@@ -7,15 +7,15 @@ Version 2 of Ray Train writes no ``result.json``, and keeps no report without a 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.readers.json_lines import NoRecordsError, flattened, parsed_or_none, read_lines
-from checkwise.readers.log import RAY, Log, Record, log_of_records, place
-from checkwise.readers.request import first_bytes, opened, read_bytes
+from checkwise.readers.log import RAY, Log
+from checkwise.readers.request import Request, first_bytes, opened, read_bytes
+from checkwise.readers.rows import log_of_records
 from checkwise.store import is_plain_name
 from checkwise.words import shown
 
@@ -26,7 +26,7 @@ CHECKPOINT = "checkpoint_dir_name"
 # Beside the iteration, one of these is in every record of Ray's and in few of anybody else's.
 OF_RAY = ("trial_id", "time_total_s", "iterations_since_restore")
 NOT_METRICS = (
-    ITERATION, EPOCH, "date", "done", "episodes_total", "experiment_id", "experiment_tag",
+    "date", "done", "episodes_total", "experiment_id", "experiment_tag",
     "hostname", "iterations_since_restore", "node_ip", "pid", "time_since_restore",
     "time_this_iter_s", "time_total_s", "timestamp", "timesteps_since_restore", "timesteps_total",
     "trial_id", "warmup_time",
@@ -39,6 +39,8 @@ REPORTS = "checkpoint_report_indices"
 STEP = "checkwise/step"  # of the callbacks of checkwise
 START = 4096  # bytes in which a snapshot names its first results
 
+Records = Sequence[Mapping[str, Any]]
+
 
 def recognises(path: Path) -> bool:
     """Whether a file is of a trial or a training, or a folder holds one."""
@@ -47,12 +49,16 @@ def recognises(path: Path) -> bool:
     return _is_trial(path) or _is_snapshot(path)
 
 
-def open_logs(path: Path) -> list[Log]:
+def read(path: Path, request: Request) -> list[Log]:
     """The log of one trial or training; what a restored trial appended stands behind the rest."""
     file = path
     if path.is_dir():
         file = path / RESULT if _is_trial(path / RESULT) else path / SNAPSHOT
-    return [_of_trial(file) if _is_trial(file) else _of_training(file)]
+    if not _is_trial(file):
+        return [_of_training(file, request)]
+    lines, notes = read_lines(file)
+    records = [flattened({**line.fields, "config": None}) for line in lines]
+    return [_log(file, records, ITERATION, notes, request)]
 
 
 def _is_trial(file: Path) -> bool:
@@ -66,39 +72,28 @@ def _is_trial(file: Path) -> bool:
     return isinstance(first, dict) and ITERATION in first and any(key in first for key in OF_RAY)
 
 
-def _of_trial(file: Path) -> Log:
-    lines, notes = read_lines(file)
-    own = [{name: cell for name, cell in line.fields.items() if name != "config"} for line in lines]
-    log = [
-        Record(place(fields.get(ITERATION)), place(fields.get(EPOCH)), flattened(fields))
-        for fields in own
-    ]
-    return _log(file, log, ITERATION, NOT_METRICS, notes)
-
-
-def _log(
-    file: Path, log: Sequence[Record], step: str, beside: Sequence[str], notes: Sequence[str]
-) -> Log:
-    has_epochs = any(record.epoch == record.epoch for record in log)  # nan is none
+def _log(file: Path, records: Records, step: str, notes: Sequence[str], request: Request) -> Log:
+    has_epochs = any(type(record.get(EPOCH)) in (int, float) for record in records)
     return log_of_records(
         file,
-        RAY,
-        log,
+        records,
+        request,
+        trainer=RAY,
         axes={"step": step} | ({"epoch": EPOCH} if has_epochs else {}),
-        beside=beside,
-        files=_checkpoints(file.parent, log),
+        without=(ITERATION, EPOCH, STEP, *NOT_METRICS) if step == ITERATION else (EPOCH, STEP),
+        files=_checkpoints(file.parent, records, step),
         notes=tuple(notes),
     )
 
 
-def _checkpoints(folder: Path, log: Sequence[Record]) -> dict[int, str]:
+def _checkpoints(folder: Path, records: Records, step: str) -> dict[int, str]:
     """Checkpoints that are there, by step: Ray numbers them apart from the iterations."""
-    named = [(record.step, record.fields.get(CHECKPOINT)) for record in log]
+    named = [(record.get(step), record.get(CHECKPOINT)) for record in records]
     return {
-        int(step): str(folder / name)
-        for step, name in named
+        int(at): str(folder / name)
+        for at, name in named
         if isinstance(name, str) and is_plain_name(name)
-        if step.is_integer() and (folder / name).is_dir()
+        if isinstance(at, int | float) and at == at // 1 and (folder / name).is_dir()
     }
 
 
@@ -117,8 +112,12 @@ def _document(file: Path) -> dict[str, Any] | None:
     return document if is_snapshot else None
 
 
-def _of_training(file: Path) -> Log:
-    """Its steps count reports, from 0, unless checkwise reported them."""
+def _of_training(file: Path, request: Request) -> Log:
+    """Its steps count reports, from 0, unless checkwise reported them.
+
+    Where all reports name a training step, one may come twice, as of a training that was resumed:
+    the report that came last counts.
+    """
     document = _document(file)
     if document is None:
         raise InputError(
@@ -126,27 +125,18 @@ def _of_training(file: Path) -> Log:
             "holds none: copy it again from where it was written.",
             code="format",
         )
-    log = _records(document, file)
-    trained = _by_training_step(log)
-    steps = f"steps are {STEP}" if trained else "steps count reports"
+    records = _reported(document, file)
+    by_step = {record[STEP]: record for record in records if type(record.get(STEP)) is int}
+    is_trained = all(type(record.get(STEP)) is int for record in records)
+    if is_trained:
+        records = [by_step[step] for step in sorted(by_step)]
+    steps = f"steps are {STEP}" if is_trained else "steps count reports"
     note = f"Ray Train keeps the metrics of saved checkpoints only: {steps}"
-    return _log(file, trained or log, STEP if trained else REPORTS, (EPOCH, STEP), (note,))
+    return _log(file, records, STEP if is_trained else REPORTS, (note,), request)
 
 
-def _by_training_step(log: Sequence[Record]) -> list[Record]:
-    """Every step once, where all reports name it: a training that was resumed may report one again.
-
-    The report that came last counts.
-    """
-    steps = [place(record.fields.get(STEP)) for record in log]
-    if not all(step.is_integer() for step in steps):  # nan is none
-        return []
-    latest = {step: replace(record, step=step) for step, record in zip(steps, log, strict=True)}
-    return [latest[step] for step in sorted(latest)]
-
-
-def _records(document: dict[str, Any], file: Path) -> list[Record]:
-    """The results in the order in which they were reported."""
+def _reported(document: dict[str, Any], file: Path) -> list[dict[str, Any]]:
+    """The records in the order in which they were reported, each with its number."""
     results = document[RESULTS]
     for result in results:
         if not isinstance(result, dict) or not (
@@ -168,12 +158,8 @@ def _records(document: dict[str, Any], file: Path) -> list[Record]:
         # Results may stand in the order of a score; the names hold the time.
         results = sorted(results, key=lambda result: str(result[CHECKPOINT]))
         reports = list(range(len(results)))
-    log = [
-        Record(
-            step=place(report),
-            epoch=place(result["metrics"].get(EPOCH)),
-            fields=flattened(result["metrics"]) | {CHECKPOINT: result[CHECKPOINT]},
-        )
+    records = [
+        flattened(result["metrics"]) | {REPORTS: report, CHECKPOINT: result[CHECKPOINT]}
         for report, result in zip(reports, results, strict=True)
     ]
-    return sorted(log, key=lambda record: record.step)
+    return sorted(records, key=lambda record: record[REPORTS])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -13,12 +13,12 @@ from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers import (
     csv_log,
     domainbed,
-    files,
     json_log,
     live_journal,
     log_runs,
     mlflow_db,
     mlflow_folder,
+    parquet,
     predictions,
     ray,
     run_folder,
@@ -30,7 +30,7 @@ from checkwise.readers import (
 )
 from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.log import Log
-from checkwise.readers.request import LoadedRun, Request
+from checkwise.readers.request import LoadedRun, Request, names_in
 from checkwise.readers.stores import is_database
 from checkwise.records import SET_WORDS, as_source, is_held_out_word, is_target_folder
 from checkwise.store import RECORD, fingerprint, layout, open_regular, read_run
@@ -55,111 +55,93 @@ class HeldOutFolderError(InputError):
     """Predictions that the name of a folder above them holds out."""
 
 
-class Logs(Protocol):
-    """A module that reads one kind of log: the least that a new format needs."""
+class Reader(Protocol):
+    """One kind of input. A new one is a module with these two functions, and its line below."""
 
-    def recognises(self, path: Path) -> bool:
+    def recognises(self, path: Path, /) -> bool:
         """Whether a file, or a folder as a whole, is of this kind, by its name and first bytes."""
 
-    def open_logs(self, path: Path) -> list[Log]:
-        """Its logs, one for each run."""
+    def read(self, path: Path, request: Request, /) -> Sequence[LoadedRun | Log]:
+        """Its runs, or the log of each: then columns, units and checkpoints are found for it."""
 
 
-@dataclass(frozen=True)
-class Reader:
-    """One kind of input.
+class _Results:
+    """A folder with DomainBed's, SWAD's or somebody's ``results.jsonl``."""
 
-    Args:
-        recognises: whether a file, or a folder as a whole, is of this kind.
-        read: its runs.
-        is_log: whether it is a log; folders in its folder may hold further runs' logs.
-        own: names of the folders in its folder that belong to its runs.
-        beside: whether runs of this kind may lie in the folder of a run of another kind; event
-            files there are a second account of that run.
-    """
+    def recognises(self, path: Path) -> bool:
+        return (path / domainbed.LOG).is_file()
 
-    recognises: Callable[[Path], bool]
-    read: Callable[[Path, Request], list[LoadedRun]]
-    is_log: bool = True
-    own: Callable[[Path], set[str]] = lambda folder: set()
-    beside: bool = True
+    def read(self, path: Path, request: Request) -> list[LoadedRun]:
+        if predictions.recognises(path):
+            raise InputError(
+                f"Expected one account of a run, but {path} holds {domainbed.LOG} and step folders "
+                "with predictions: move the step folders into a folder of their own.",
+                code="ambiguous",
+            )
+        return read_file(path / domainbed.LOG, request)
 
 
-def _logs(
-    module: Logs, own: Callable[[Path], set[str]] = lambda folder: set(), *, beside: bool = True
-) -> Reader:
-    def read(path: Path, request: Request) -> list[LoadedRun]:
-        runs = log_runs.read(module.open_logs(path), request)
-        return _called_after(path, runs) if path.is_dir() else runs
+class _FolderOfLogs:
+    """A folder in which trainers' logs lie; those that cannot be chosen from are left out."""
 
-    return Reader(module.recognises, read, own=own, beside=beside)
+    def recognises(self, path: Path) -> bool:
+        return path.is_dir() and bool(self._logs_in(path))
 
+    def read(self, path: Path, request: Request) -> list[LoadedRun]:
+        logs = self._logs_in(path)
+        runs: list[LoadedRun] = []
+        for log in logs:
+            try:
+                runs += read_file(log, request)
+            except InputError as error:
+                request.left_out.append(error)
+        return [replace(run, where=str(path)) for run in runs] if len(logs) == 1 else runs
 
-def _called_after(folder: Path, runs: Iterable[LoadedRun]) -> list[LoadedRun]:
-    return [replace(run, where=str(folder)) for run in runs]
+    def _logs_in(self, folder: Path) -> list[Path]:
+        names = [name for name in names_in(folder) if name.lower().endswith(LOG_SUFFIXES)]
+        return [folder / name for name in names if self._is_log(folder / name)]
 
-
-def _names_in(folder: Path) -> set[str]:
-    return set(os.listdir(folder))
-
-
-def _holds_results(path: Path) -> bool:
-    return (path / domainbed.LOG).is_file()
-
-
-def _read_results(path: Path, request: Request) -> list[LoadedRun]:
-    if predictions.recognises(path):
-        raise InputError(
-            f"Expected one account of a run, but {path} holds {domainbed.LOG} and step folders "
-            "with predictions: move the step folders into a folder of their own.",
-            code="ambiguous",
-        )
-    return read_file(path / domainbed.LOG, request)
+    def _is_log(self, path: Path) -> bool:
+        if not path.is_file():
+            return False
+        if path.suffix.lower() in json_log.SUFFIXES:
+            return json_log.is_log(path)
+        others = (*TRACKERS, tensorboard)
+        return csv_log.is_log(path) or any(reader.recognises(path) for reader in others)
 
 
-def _holds_logs(path: Path) -> bool:
-    return path.is_dir() and bool(_logs_in(path))
-
-
-def _read_logs(folder: Path, request: Request) -> list[LoadedRun]:
-    """The runs of the logs in a folder, without the logs that cannot be chosen from."""
-    paths = _logs_in(folder)
-    runs: list[LoadedRun] = []
-    for path in paths:
-        try:
-            runs += read_file(path, request)
-        except InputError as error:
-            request.left_out.append(error)
-    return _called_after(folder, runs) if len(paths) == 1 else runs
-
-
-RUNS = Reader(run_folder.recognises, run_folder.read, is_log=False)
-RESULTS = Reader(_holds_results, _read_results)
-PREDICTIONS = Reader(predictions.recognises, predictions.read, is_log=False)
-TRACKERS = [
-    _logs(transformers, transformers.checkpoints),
-    _logs(mlflow_db),
-    _logs(trackio),
-    _logs(mlflow_folder, _names_in),
-    _logs(ray),
-    _logs(wandb_offline),
-    _logs(wandb_csv),
+RESULTS: Reader = _Results()
+TRACKERS: list[Reader] = [
+    transformers,
+    mlflow_db,
+    trackio,
+    mlflow_folder,
+    ray,
+    wandb_offline,
+    wandb_csv,
 ]
-# Last among folders: the same run is often logged in a table beside its events.
-EVENTS = _logs(tensorboard, tensorboard.own_folders, beside=False)
 # In order, the most specific first; the first that recognises a file or folder reads it.
-READERS = [
-    RUNS,
-    Reader(live_journal.recognises, live_journal.read, is_log=False, own=_names_in),
+READERS: list[Reader] = [
+    run_folder,
+    live_journal,
     RESULTS,
-    PREDICTIONS,
+    predictions,
     *TRACKERS,
-    Reader(_holds_logs, _read_logs),
-    EVENTS,
-    Reader(files.is_parquet, files.read_parquet),
-    Reader(files.is_json, files.read_json),
-    Reader(files.is_csv, files.read_csv),
+    _FolderOfLogs(),
+    tensorboard,  # last among folders: the same run is often logged in a table beside its events
+    parquet,
+    json_log,
+    csv_log,
 ]
+# In the folder of a run of these, no folder holds another run's log.
+NO_LOGS: list[Reader] = [run_folder, live_journal, predictions]
+# The folders in a run's folder that belong to that run, or to all that were read there.
+OWN_FOLDERS: dict[Reader, Callable[[Path], set[str]]] = {
+    live_journal: live_journal.own_folders,
+    transformers: transformers.own_folders,
+    mlflow_folder: mlflow_folder.own_folders,
+    tensorboard: tensorboard.own_folders,
+}
 
 
 def reader_of(path: Path, readers: Sequence[Reader] = READERS) -> Reader | None:
@@ -167,12 +149,19 @@ def reader_of(path: Path, readers: Sequence[Reader] = READERS) -> Reader | None:
     return next((reader for reader in readers if reader.recognises(path)), None)
 
 
+def _read(reader: Reader, path: Path, request: Request) -> list[LoadedRun]:
+    found = reader.read(path, request)
+    runs = [one for one in found if isinstance(one, LoadedRun)]
+    logs = [one for one in found if isinstance(one, Log)]
+    return [*runs, *log_runs.read(logs, request, path)]
+
+
 def read_file(path: Path, request: Request) -> list[LoadedRun]:
     """The runs of a table or log."""
     open_regular(path).close()  # who cannot read a file would not recognise it
     reader = reader_of(path)
     if reader is not None:
-        return reader.read(path, request)
+        return _read(reader, path, request)
     if path.name.endswith(layout.PACKED_SUFFIX):
         raise InputError(
             f"Expected {ACCEPTED}, but {path} is an archive: unpack it with "
@@ -197,20 +186,6 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
     )
 
 
-def _logs_in(folder: Path) -> list[Path]:
-    """The trainers' logs that lie directly in a folder, in order of their names."""
-    names = sorted(name for name in os.listdir(folder) if name.lower().endswith(LOG_SUFFIXES))
-    return [folder / name for name in names if _is_log(folder / name)]
-
-
-def _is_log(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    if path.suffix.lower() in files.JSON_SUFFIXES:
-        return json_log.is_log(path)
-    return csv_log.is_log(path) or any(one.recognises(path) for one in (*TRACKERS, EVENTS))
-
-
 def results_below(root: Path) -> list[Path]:
     """DomainBed's and SWAD's logs below a folder, without reading them."""
     return [folder / domainbed.LOG for folder, reader in _walk(root) if reader is RESULTS]
@@ -221,14 +196,14 @@ def read_below(root: Path, request: Request) -> list[LoadedRun]:
     runs: list[LoadedRun] = []
     for folder, reader in _without_copies(root):
         try:
-            if reader is PREDICTIONS:
+            if reader is predictions:
                 _check_place(root, folder, request)
-            runs += reader.read(folder, request)
+            runs += _read(reader, folder, request)
         except (NoRecordsError, HeldOutFolderError) as error:
             request.left_out.append(error)
         except InputError as error:
             # A folder of trainings may hold logs that cannot be chosen from.
-            if not reader.is_log or reader is RESULTS:
+            if reader in NO_LOGS or reader is RESULTS:
                 raise
             request.left_out.append(error)
     if not runs and not request.left_out:
@@ -275,7 +250,7 @@ def _without_copies(root: Path) -> list[tuple[Path, Reader]]:
     """The run folders below a root, without those imported from logs that are read as well."""
     folders = list(_walk(root))
     logs = [(folder / domainbed.LOG).resolve() for folder, reader in folders if reader is RESULTS]
-    origins = {f: _origin(f) for f, reader in folders if reader is RUNS and logs}
+    origins = {f: _origin(f) for f, reader in folders if reader is run_folder and logs}
     present = {fingerprint(f.parent, f.name)["sha256"] for f in logs if any(origins.values())}
     copies = [folder for folder, sha256 in origins.items() if sha256 in present]
     if copies:
@@ -319,8 +294,10 @@ def _walk(root: Path) -> Iterator[tuple[Path, Reader]]:
             )
         if reader is not None:
             yield folder, reader
-            # A log's folder may hold further runs' logs, but its predictions are the same run's.
-            readers = [r for r in READERS if r.is_log and (r.beside or r is reader)]
+            # A log's folder may hold further runs' logs, but its predictions are the same run's,
+            # and event files there are a second account of it.
+            events_too = reader is tensorboard
+            readers = [r for r in READERS if r not in NO_LOGS and (events_too or r != tensorboard)]
         with os.scandir(folder) as entries:
             below = sorted((entry.name for entry in entries if _is_folder(entry)), reverse=True)
         if depth == DEEPEST and below:
@@ -329,8 +306,8 @@ def _walk(root: Path) -> Iterator[tuple[Path, Reader]]:
         if layout.ATTEMPTS_FOLDER in below and (folder / layout.COHORT_FILE).is_file():
             below.remove(layout.ATTEMPTS_FOLDER)
             waiting += [(attempt, depth + 1, readers) for attempt in layout.unpublished(folder)]
-        if reader is not None:
-            own = reader.own(folder)
+        if reader in OWN_FOLDERS:
+            own = OWN_FOLDERS[reader](folder)
             below = [name for name in below if name not in own]
         waiting += [(folder / f, depth + 1, readers) for f in below if not is_target_folder(f)]
     if too_deep is not None:

@@ -52,6 +52,7 @@ class Request:
         columns: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> Request:
+        """A request from what callers give: a name or several, a map or none."""
         request = cls(
             held_out=as_names(held_out),
             sources=as_names(sources),
@@ -129,8 +130,7 @@ def build(make: Callable[..., Trajectory], where: str, *args: Any, **facts: Any)
     try:
         return make(*args, **facts)
     except InputError as error:
-        named = where in str(error)
-        message = str(error) if named else f"{error} ({where})"
+        message = str(error) if where in str(error) else f"{error} ({where})"
         raise InputError(message, code=error.code) from None
 
 
@@ -141,15 +141,11 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         with open_regular(path) as file:
             yield file
     except OSError as error:
-        raise _unreadable("file", path, error) from None
-
-
-def entries(folder: Path) -> list[Path]:
-    """What a folder holds, in the order of names, or an error in one line."""
-    try:
-        return sorted(folder.iterdir())
-    except OSError as error:
-        raise _unreadable("folder", folder, error) from None
+        raise InputError(
+            f"Expected a readable file, but {path} cannot be read ({error.strerror}): check its "
+            "permissions.",
+            code="system",
+        ) from None
 
 
 def names_in(folder: Path, most: int = 100_000) -> list[str]:
@@ -159,14 +155,6 @@ def names_in(folder: Path, most: int = 100_000) -> list[str]:
             return sorted(entry.name for entry in islice(found, most))
     except (OSError, ValueError):  # a name that no folder can have
         return []
-
-
-def _unreadable(what: str, path: Path, error: OSError) -> InputError:
-    return InputError(
-        f"Expected a readable {what}, but {path} cannot be read ({error.strerror}): check its "
-        "permissions.",
-        code="system",
-    )
 
 
 def size_of(path: Path) -> int:

@@ -1,9 +1,13 @@
-"""Files of rows, as CSV and JSON hold them: whose they are, and where their steps are."""
+"""Named columns of numbers per step → the log of a run: what nearly every format is.
+
+A format that has records calls :func:`log_of_records`, one whose cells are read when asked for
+:func:`log_of_rows`. Both find the columns of steps and epochs by their names, unless told.
+"""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -22,6 +26,8 @@ from checkwise.records import EMPTY, FACTS, REQUIRED, Columns, check_sorting, is
 
 # The cells under some names, row by row; every call begins at the first row.
 Rows = Callable[[Sequence[str]], Iterable[Sequence[Any]]]
+# How JSON that knows no such numbers spells them.
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
 def trainer_of(header: Sequence[str]) -> Trainer:
@@ -65,36 +71,79 @@ def is_tidy(header: Sequence[str], request: Request) -> bool:
 
 def log_of_rows(
     path: Path,
-    trainer: Trainer,
     header: Sequence[str],
     rows: Rows,
     request: Request,
     *,
-    beside: Sequence[str] = (),
-    notes: Sequence[str] = (),
+    trainer: Trainer | None = None,
+    axes: Mapping[str, str] | None = None,
+    beside: Iterable[str] = (),
+    **facts: Any,
 ) -> Log:
     """The log whose rows carry their step or epoch in a column.
 
-    ``beside`` are columns that can hold no metric, and may say which rows are held out.
+    Args:
+        path: the file or folder.
+        header: the columns that could hold a metric, or a step.
+        rows: the cells under some names; a row has None or an empty cell where it has none.
+        request: names the columns of step and epoch, where the caller does.
+        trainer: what is known of logs of this kind; by default what the columns tell.
+        axes: the columns for ``step`` and ``epoch``; by default those that are called so.
+        beside: columns that can hold no metric, and may say which rows are held out.
+        facts: of :class:`Log`.
     """
-    axes = axes_of(header, request, path)
+    axes = axes_of(header, request, path) if axes is None else axes
     check_sorting(header, {}, str(path), told=False)
     others = [name for name in (*header, *beside) if name not in axes.values()]
 
     def columns(names: Sequence[str]) -> dict[str, Points]:
-        return points_of(axes, names, rows([*axes.values(), *names]))
+        return _points(axes, names, rows([*axes.values(), *names]))
 
     def said() -> Columns:
         left = iter(rows([*axes.values(), *others]))
         while some := list(islice(left, AT_ONCE)):
-            filled = [row[len(axes) :] for row in some if not all(map(is_empty, row[: len(axes)]))]
+            filled = [row[len(axes) :] for row in some if not all(map(_is_empty, row[: len(axes)]))]
             if filled:
                 yield from zip(others, zip(*filled, strict=True), strict=True)
 
-    return Log(path, trainer, tuple(header), columns, axes=axes, said=said, notes=tuple(notes))
+    trainer = trainer or trainer_of(header)
+    return Log(path, trainer, tuple(header), columns, axes=axes, said=said, **facts)
 
 
-def points_of(
+def log_of_records(
+    path: Path,
+    records: Sequence[Mapping[str, Any]],
+    request: Request,
+    *,
+    axes: Mapping[str, str] | None = None,
+    without: Iterable[str] = (),
+    **facts: Any,
+) -> Log:
+    """The log of records that name their numbers, in the order in which they were written.
+
+    Args:
+        path: the file or folder.
+        records: name → value, the step among them; a name is a column if it has a number anywhere.
+        request: names the columns of step and epoch, where the caller does.
+        axes: the names for ``step`` and ``epoch``; by default those that are called so.
+        without: names of numbers that measure no model.
+        facts: of :func:`log_of_rows`.
+    """
+    names = {name: False for record in records for name in record}
+    for record in records:
+        names |= {name: True for name, cell in record.items() if _is_numeric(cell)}
+    own = {*without, *(axes or {}).values()}
+    header = [name for name, is_column in names.items() if is_column and name not in own]
+
+    def rows(wanted: Sequence[str]) -> Iterator[Sequence[Any]]:
+        for record in records:
+            yield [record.get(name) for name in wanted]
+
+    beside = [name for name in names if name not in header]
+    return log_of_rows(path, header, rows, request, axes=axes, beside=beside, **facts)
+
+
+def _points(
     axes: Mapping[str, str], names: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> dict[str, Points]:
     """The filled cells under some names, from rows that begin with the cells of ``axes``."""
@@ -105,7 +154,7 @@ def points_of(
         step = _place(row[places["step"]]) if "step" in places else np.nan
         epoch = _place(row[places["epoch"]]) if "epoch" in places else np.nan
         for column, cell in enumerate(row[len(axes) :]):
-            if not is_empty(cell):
+            if not _is_empty(cell):
                 steps[column].append(step)
                 epochs[column].append(epoch)
                 cells[column].append(cell)
@@ -116,11 +165,7 @@ def points_of(
 
 
 def axes_of(header: Sequence[str], request: Request, path: Path) -> dict[str, str]:
-    """The columns that say where in the training a row belongs.
-
-    Raises:
-        InputError: there is none, or a column that the caller names is not there.
-    """
+    """The columns that say where in the training a row belongs; at least one has to be there."""
     axes: dict[str, str] = {}
     has = ", ".join(header[:12])[:200] or "nothing"
     by_words = {" ".join(tokens(column)): column for column in reversed(header)}
@@ -149,11 +194,14 @@ def has_axis(header: Sequence[str]) -> bool:
     return not spelt.isdisjoint((*STEP_COLUMNS, *EPOCH_COLUMNS))
 
 
-def is_empty(cell: Any) -> bool:
-    """Whether a cell holds no single value; ``nan`` is one."""
-    return (
-        cell is None or isinstance(cell, list) or (isinstance(cell, str) and cell.lower() in EMPTY)
-    )
+def _is_numeric(cell: object) -> bool:
+    """Whether a value is a number, or says that it is not finite."""
+    return type(cell) in (int, float) or (isinstance(cell, str) and cell in NOT_FINITE)
+
+
+def _is_empty(cell: Any) -> bool:
+    """Whether a cell holds nothing; ``nan`` is something."""
+    return cell is None or (isinstance(cell, str) and cell.lower() in EMPTY)
 
 
 def _place(cell: Any) -> float:

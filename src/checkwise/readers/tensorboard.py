@@ -19,7 +19,7 @@ from checkwise.readers.event_files import (
     read_event_file,
 )
 from checkwise.readers.log import LIGHTNING, TENSORBOARD, FloatArray, Log, Points, each
-from checkwise.readers.request import entries
+from checkwise.readers.request import Request, names_in
 
 NAME = "events.out.tfevents"  # how writers begin the names of event files
 ROLES = ("train", "validation", "valid", "val", "eval", "test")
@@ -64,7 +64,7 @@ def own_folders(path: Path) -> set[str]:
     return {folder.files[0].parent.name for folder in event_folders(path)}
 
 
-def open_logs(path: Path) -> list[Log]:
+def read(path: Path, request: Request) -> list[Log]:
     """The one log of an event file, or of a folder with those of one run.
 
     The files of a folder follow each other in the order of their start, so that a later one
@@ -129,7 +129,7 @@ def event_folders(path: Path) -> list[EventFolder]:
     """
     own = _event_files(path)
     folders = [EventFolder(role_of(path), own)] if own else []
-    for subfolder in (place for place in entries(path) if place.is_dir()):
+    for subfolder in (place for name in names_in(path) if (place := path / name).is_dir()):
         role = role_of(subfolder)
         files = _event_files(subfolder) if role or own else ()
         if files and not role:
@@ -156,8 +156,12 @@ def _qualified(role: str, tag: str) -> str:
 
 
 def _event_files(folder: Path) -> tuple[Path, ...]:
-    paths = [path for path in entries(folder) if "tfevents" in path.name and path.is_file()]
-    return tuple(path for path in paths if path.name.startswith(NAME) or is_event_file(path))
+    named = [folder / name for name in names_in(folder) if "tfevents" in name]
+    return tuple(
+        path
+        for path in named
+        if path.is_file() and (path.name.startswith(NAME) or is_event_file(path))
+    )
 
 
 def _curve(folder: str, file: Path) -> str:

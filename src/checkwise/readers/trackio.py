@@ -14,8 +14,9 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.readers import stores
 from checkwise.readers.json_lines import NoRecordsError, flattened, parsed_or_none
-from checkwise.readers.log import TRACKIO, Log, Record, log_of_records, place
-from checkwise.readers.request import size_of
+from checkwise.readers.log import TRACKIO, Log
+from checkwise.readers.request import Request, size_of
+from checkwise.readers.rows import log_of_records
 from checkwise.words import shown
 
 OF_TRACKIO = {"metrics": ("run_name", "metrics"), "configs": ("run_name", "config")}
@@ -31,15 +32,14 @@ def recognises(path: Path) -> bool:
     return path.is_file() and stores.has_tables(path, OF_TRACKIO)
 
 
-def open_logs(path: Path) -> list[Log]:
+def read(path: Path, request: Request) -> list[Log]:
     """A log for every run of the project."""
     stores.check_columns(
         path, REQUIRED, "open the project once with a newer Trackio, which brings it up to date"
     )
     size_of(path)
-    rows = stores.read(path, _rows)
     by_run: dict[str, list[tuple[Any, ...]]] = {}
-    for row in rows:
+    for row in stores.read(path, _rows):
         by_run.setdefault(str(row[0]), []).append(row)
     if not by_run:
         raise NoRecordsError(
@@ -48,7 +48,7 @@ def open_logs(path: Path) -> list[Log]:
             code="empty",
         )
     names = stores.unique_run_names({run: str(rows[-1][1]) for run, rows in by_run.items()})
-    return [_log(path, names[run], rows) for run, rows in by_run.items()]
+    return [_log(path, names[run], rows, request) for run, rows in by_run.items()]
 
 
 def _rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
@@ -60,32 +60,26 @@ def _rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
     )
 
 
-def _log(path: Path, name: str, rows: Sequence[tuple[Any, ...]]) -> Log:
-    fields = [_fields(cell, number, path) for _, _, _, cell, number in rows]
-    named = {name for record in fields for name, cell in record.items() if place(cell) == cell}
-    step_name = next((name for name in STEPS_OF_TRAINERS if name in named), None)
-    epoch_name = next((name for name in EPOCHS if name in named), None)
-    log = [
-        Record(
-            step=place(record.get(step_name) if step_name else step),
-            epoch=place(record.get(epoch_name) if epoch_name else None),
-            fields=record,
-        )
-        for record, (_, _, step, _, _) in zip(fields, rows, strict=True)
-    ]
-    axes = {"step": step_name or "step"} | ({"epoch": epoch_name} if epoch_name else {})
-    beside = (*STEPS_OF_TRAINERS, *EPOCHS)
-    return log_of_records(path, TRACKIO, log, axes=axes, beside=beside, run=name)
-
-
-def _fields(cell: object, number: object, path: Path) -> dict[str, Any]:
-    # Trackio writes UTF-8 bytes into a column of text.
-    where = f"{path} row {number}"
-    fields = parsed_or_none(cell, where) if isinstance(cell, str | bytes) else None
-    if not isinstance(fields, dict):
-        raise InputError(
-            f"Expected a JSON object in metrics.metrics, but got {shown(cell)} in {path} row "
-            f"{shown(number)}: delete that row.",
-            code="format",
-        )
-    return flattened(fields)
+def _log(path: Path, name: str, rows: Sequence[tuple[Any, ...]], request: Request) -> Log:
+    records = []
+    for _, _, step, cell, number in rows:
+        # Trackio writes UTF-8 bytes into a column of text.
+        where = f"{path} row {number}"
+        fields = parsed_or_none(cell, where) if isinstance(cell, str | bytes) else None
+        if not isinstance(fields, dict):
+            raise InputError(
+                f"Expected a JSON object in metrics.metrics, but got {shown(cell)} in {path} row "
+                f"{shown(number)}: delete that row.",
+                code="format",
+            )
+        records.append({**flattened(fields), "step": step})
+    named = {
+        name for record in records for name, cell in record.items() if type(cell) in (int, float)
+    }
+    axes = {"step": next((name for name in STEPS_OF_TRAINERS if name in named), "step")}
+    epoch = next((name for name in EPOCHS if name in named), None)
+    axes |= {"epoch": epoch} if epoch else {}
+    without = ("step", *STEPS_OF_TRAINERS, *EPOCHS)
+    return log_of_records(
+        path, records, request, trainer=TRACKIO, axes=axes, without=without, run=name
+    )

@@ -27,7 +27,7 @@ def recognises(folder: Path) -> bool:
     return folder.is_dir() and bool(_states(folder))
 
 
-def open_logs(folder: Path) -> list[Log]:
+def read(folder: Path, request: Request) -> list[Log]:
     """The log of the newest state that is whole: every checkpoint repeats the log so far.
 
     Raises:
@@ -51,14 +51,14 @@ def open_logs(folder: Path) -> list[Log]:
             code="format",
         )
     path, document, notes = _to_read(folder, documents)
-    log = open_document(document, path, Request())
+    log = open_document(document, path, request)
     notes += [f"{path.relative_to(folder)} is damaged and not read" for path in damaged]
     if (folder / EVENTS).is_dir():
         notes.append(f"event files in {EVENTS}/ are not read; to choose by them, name that folder")
     return [replace(log, notes=(*log.notes, *notes))]
 
 
-def checkpoints(folder: Path) -> set[str]:
+def own_folders(folder: Path) -> set[str]:
     """The names of the checkpoints in a run's folder, whose states are older than the run's."""
     return {name for name in os.listdir(folder) if CHECKPOINT.fullmatch(name)}
 

@@ -19,7 +19,7 @@ from checkwise.errors import InputError
 from checkwise.readers.csv_file import CsvFile, header_of, open_csv_file
 from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.log import WANDB, Log, Points, each
-from checkwise.readers.request import names_in
+from checkwise.readers.request import Request, names_in
 from checkwise.words import printable, shown
 
 BETWEEN = " - "  # a run and a metric
@@ -34,7 +34,7 @@ def recognises(path: Path) -> bool:
     return bool(_charts(path))
 
 
-def open_logs(path: Path) -> list[Log]:
+def read(path: Path, request: Request) -> list[Log]:
     """A log for every run in the export of a chart, or in the exports in a folder."""
     by_run: dict[str, dict[str, list[CsvFile]]] = {}
     for chart in map(_chart, _charts(path)):

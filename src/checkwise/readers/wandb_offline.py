@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from checkwise.readers.json_lines import NoRecordsError
-from checkwise.readers.request import first_bytes, names_in
+from checkwise.readers.request import Request, first_bytes, names_in
 
 MAGIC = b":W&B"
 
@@ -17,7 +17,7 @@ def recognises(path: Path) -> bool:
     return any(first_bytes(file, len(MAGIC)) == MAGIC for file in (files or [path]))
 
 
-def open_logs(path: Path) -> NoReturn:
+def read(path: Path, request: Request) -> NoReturn:
     """Refuse: the file is W&B's own journal of messages to its server."""
     folder = path if path.is_dir() else path.parent
     raise NoRecordsError(

@@ -12,7 +12,7 @@ from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers import load_runs
 from checkwise.readers import mlflow_db as mlflow_store
 from checkwise.readers import mlflow_folder as mlflow_files
-from tests.readers.logs.tracker_stores import MATERIAL, build, cells, own_reading
+from tests.readers.logs.tracker_stores import MATERIAL, build, cells, logs_in, own_reading
 from tests.refusals import refused
 from tests.requirements import SHARED, requires
 
@@ -49,7 +49,7 @@ def test_the_folder_of_artifacts_of_a_database_is_not_a_store(tmp_path: Path) ->
 
 
 def test_every_run_of_the_store_is_a_log_under_its_name(store: Path) -> None:
-    logs = mlflow_files.open_logs(store)
+    logs = logs_in(mlflow_files, store)
     full, resumed = (_folder(store, "digits/cnn", n).name for n in (3, 2))
     assert {log.run for log in logs} == {
         f"digits/cnn-{full[:8]}",
@@ -61,7 +61,7 @@ def test_every_run_of_the_store_is_a_log_under_its_name(store: Path) -> None:
 
 
 def test_histories_are_those_that_mlflow_reads(store: Path) -> None:
-    logs = {log.path.name: log for log in mlflow_files.open_logs(store)}
+    logs = {log.path.name: log for log in logs_in(mlflow_files, store)}
     with_metrics = {run_id: run for run_id, run in RUNS.items() if run["history"]}
     assert set(logs) == set(with_metrics)
     for run_id, run in with_metrics.items():
@@ -78,14 +78,14 @@ def test_histories_are_those_that_mlflow_reads(store: Path) -> None:
 def test_a_run_and_an_experiment_are_read_alone(store: Path) -> None:
     run = _folder(store, "other/cnn", 2)
     for path in (run, run.parent):
-        (log,) = mlflow_files.open_logs(path)
+        (log,) = logs_in(mlflow_files, path)
         assert log.run == ""
         assert log.header == ("val/loss", "val_acc")
 
 
 def test_checkpoints_among_artifacts_are_found_where_the_store_was_moved(store: Path) -> None:
     run = _folder(store, "other/cnn", 2)
-    (log,) = mlflow_files.open_logs(run)
+    (log,) = logs_in(mlflow_files, run)
     assert log.files == {
         epoch: str(run / "artifacts" / "checkpoints" / f"epoch_{epoch}") for epoch in range(5)
     }
@@ -98,14 +98,14 @@ def test_models_are_found_by_the_step_they_were_logged_with(store: Path) -> None
         folders[step] = run.parent / "models" / model / "artifacts"
         folders[step].mkdir(exist_ok=True)
     assert sorted(folders) == [200, 400]
-    (log,) = mlflow_files.open_logs(run)
+    (log,) = logs_in(mlflow_files, run)
     assert log.files == {step: str(folder) for step, folder in folders.items()}
 
 
 def test_lines_are_read_in_the_order_of_their_times(store: Path) -> None:
     run = _folder(store, "other/cnn", 2)
     (run / "metrics" / "val_acc").write_text("20 0.5 1\n10 nan 2\n20 0.25 3\n\n")
-    (log,) = mlflow_files.open_logs(run)
+    (log,) = logs_in(mlflow_files, run)
     assert log.points("val_acc").steps.tolist() == [2, 1, 3]
     assert log.points("val_acc").cells == ["nan", "0.5", "0.25"]
 
@@ -113,14 +113,14 @@ def test_lines_are_read_in_the_order_of_their_times(store: Path) -> None:
 def test_lines_of_the_oldest_stores_have_no_step_and_of_the_newest_a_data_set(store: Path) -> None:
     run = _folder(store, "other/cnn", 2)
     (run / "metrics" / "val_acc").write_text("10 0.5\n20 0.6 7 digits 3f2a\n")
-    (log,) = mlflow_files.open_logs(run)
+    (log,) = logs_in(mlflow_files, run)
     np.testing.assert_array_equal(log.points("val_acc").steps, [np.nan, 7])
 
 
 def test_a_line_cut_off_is_left_out_and_reported(store: Path) -> None:
     run = _folder(store, "other/cnn", 2)
     (run / "metrics" / "val" / "loss").write_text("10 0.5 1\n20 0.6")
-    (log,) = mlflow_files.open_logs(run)
+    (log,) = logs_in(mlflow_files, run)
     assert cells(log, "val/loss") == [(1, 0.5)]
     assert log.notes == ("the last line of val/loss was cut off and is not read",)
 
@@ -131,7 +131,7 @@ def test_a_line_cut_off_is_left_out_and_reported(store: Path) -> None:
 def test_a_line_that_is_no_metric_is_refused_when_it_is_read(store: Path, line: str) -> None:
     run = _folder(store, "other/cnn", 2)
     (run / "metrics" / "val_acc").write_text(f"10 0.5 1\n{line}\n")
-    (log,) = mlflow_files.open_logs(run)
+    (log,) = logs_in(mlflow_files, run)
     assert len(cells(log, "val/loss")) == 5  # another metric does not suffer
     with refused("format: `timestamp value step` … val_acc … 2") as e:
         log.points("val_acc")
@@ -166,9 +166,9 @@ def test_deleted_runs_and_experiments_are_left_out(store: Path) -> None:
     text = experiment.read_text()
     assert "lifecycle_stage: active" in text
     experiment.write_text(text.replace("lifecycle_stage: active", "lifecycle_stage: deleted"))
-    assert "other/cnn" not in [log.run for log in mlflow_files.open_logs(store)]
+    assert "other/cnn" not in [log.run for log in logs_in(mlflow_files, store)]
     with refused("empty"):
-        mlflow_files.open_logs(run.parent)
+        logs_in(mlflow_files, run.parent)
 
 
 def test_a_run_without_a_name_in_meta_yaml_has_it_as_a_tag(store: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_run_without_a_name_in_meta_yaml_has_it_as_a_tag(store: Path) -> None:
     lines = [line for line in meta.read_text().split("\n") if not line.startswith("run_name")]
     meta.write_text("\n".join(lines))
     (run / "tags" / "mlflow.runName").write_text("from\ta tag")
-    assert "other/from\\ta tag" in [log.run for log in mlflow_files.open_logs(store)]
+    assert "other/from\\ta tag" in [log.run for log in logs_in(mlflow_files, store)]
 
 
 @requires("shared")
@@ -185,7 +185,7 @@ def test_a_real_store_of_other_people() -> None:
     (store,) = REAL.glob("*/mlruns")
     assert mlflow_files.recognises(store)
     assert not mlflow_store.recognises(store)
-    (log,) = mlflow_files.open_logs(store)
+    (log,) = logs_in(mlflow_files, store)
     assert log.header == ("train_accuracy", "train_loss", "val_accuracy", "val_loss")
     for name in log.header:
         lines = (log.path / "metrics" / name).read_text().splitlines()

@@ -14,7 +14,7 @@ import pytest
 
 from checkwise.readers import mlflow_db as mlflow_store
 from checkwise.readers.log import MLFLOW
-from tests.readers.logs.tracker_stores import build, cells, listing, own_reading
+from tests.readers.logs.tracker_stores import build, cells, listing, logs_in, own_reading
 from tests.refusals import refused
 
 RUNS = own_reading("mlflow")
@@ -41,7 +41,7 @@ OTHER = _run_id("other", "cnn", 2)
 
 def test_every_run_with_metrics_is_a_log_under_its_name(store: Path) -> None:
     assert mlflow_store.recognises(store)
-    logs = mlflow_store.open_logs(store)
+    logs = logs_in(mlflow_store, store)
     assert [log.run for log in logs] == [
         f"digits/cnn-{FULL[:8]}",
         f"digits/cnn-{RESUMED[:8]}",
@@ -53,7 +53,7 @@ def test_every_run_with_metrics_is_a_log_under_its_name(store: Path) -> None:
 
 
 def test_histories_are_those_that_mlflow_reads(store: Path) -> None:
-    logs = mlflow_store.open_logs(store)
+    logs = logs_in(mlflow_store, store)
     for log, run_id in zip(logs[:2] + logs[3:], [FULL, RESUMED, OTHER], strict=True):
         history = RUNS[run_id]["history"]
         assert sorted(log.header) == sorted(history)
@@ -66,21 +66,21 @@ def test_histories_are_those_that_mlflow_reads(store: Path) -> None:
 
 
 def test_a_resumed_run_keeps_the_order_in_which_it_was_logged(store: Path) -> None:
-    log = mlflow_store.open_logs(store)[1]
+    log = logs_in(mlflow_store, store)[1]
     assert log.points("val_acc").steps.tolist() == [100, 200, 300, 200, 300, 400]
 
 
 def test_values_without_steps_are_refused_when_they_are_read(store: Path, tmp_path: Path) -> None:
-    log = mlflow_store.open_logs(store)[2]
+    log = logs_in(mlflow_store, store)[2]
     with refused("missing: 5 … digits/without"):
         log.points("val_acc")
     changes = "UPDATE OR IGNORE metrics SET value = 0.5"
-    log = mlflow_store.open_logs(build("mlflow", tmp_path / "equal.db", changes=changes))[2]
+    log = logs_in(mlflow_store, build("mlflow", tmp_path / "equal.db", changes=changes))[2]
     assert cells(log, "val_acc") == [(0, 0.5)] * 5  # the last value, logged again
 
 
 def test_values_that_are_not_finite_come_back_so(store: Path) -> None:
-    values = dict(cells(mlflow_store.open_logs(store)[0], "train_loss"))
+    values = dict(cells(logs_in(mlflow_store, store)[0], "train_loss"))
     assert math.isnan(values[200])
     assert values[600] == math.inf
 
@@ -105,7 +105,7 @@ def _model_folders(folder: Path, run_id: str) -> dict[str, Path]:
 def test_models_are_found_by_the_step_they_were_logged_with(tmp_path: Path, here: bool) -> None:
     store = build("mlflow", tmp_path / "mlflow.db", here=here)
     folders = _model_folders(tmp_path, FULL)
-    log, *others = mlflow_store.open_logs(store)
+    log, *others = logs_in(mlflow_store, store)
     assert log.files == {
         200: str(folders["epoch-1"]),
         400: str(folders["epoch-3"]),
@@ -117,7 +117,7 @@ def test_models_are_found_by_the_step_they_were_logged_with(tmp_path: Path, here
 def test_a_model_whose_folder_is_gone_is_not_named(tmp_path: Path) -> None:
     store = build("mlflow", tmp_path / "mlflow.db", here=True)
     shutil.rmtree(_model_folders(tmp_path, FULL)["epoch-1"])
-    assert sorted(mlflow_store.open_logs(store)[0].files) == [400, 600]
+    assert sorted(logs_in(mlflow_store, store)[0].files) == [400, 600]
 
 
 def test_a_model_logged_without_a_step_is_not_the_model_of_step_0(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_model_logged_without_a_step_is_not_the_model_of_step_0(tmp_path: Path
     )
     store = build("mlflow", tmp_path / "mlflow.db", here=True, changes=changes)
     _model_folders(tmp_path, FULL)
-    assert mlflow_store.open_logs(store)[0].files == {}
+    assert logs_in(mlflow_store, store)[0].files == {}
 
 
 def test_checkpoints_among_local_artifacts_are_found_by_their_names(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_checkpoints_among_local_artifacts_are_found_by_their_names(tmp_path: Pa
     for name in ("checkpoints/epoch_1", "checkpoint-3", "checkpoints/latest", "epoch_x"):
         (artifacts / name).mkdir(parents=True)
     files = {1: str(artifacts / "checkpoints/epoch_1"), 3: str(artifacts / "checkpoint-3")}
-    assert mlflow_store.open_logs(store)[-1].files == files
+    assert logs_in(mlflow_store, store)[-1].files == files
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_artifacts_are_looked_for_on_this_machine_only(
     (artifacts / "checkpoint-3").mkdir(parents=True)
     value = uri.format(artifacts if uri == "{}" else str(artifacts).replace(" ", "%20"))
     changes = f"UPDATE runs SET artifact_uri = '{value}'"
-    log = mlflow_store.open_logs(build("mlflow", tmp_path / "mlflow.db", changes=changes))[-1]
+    log = logs_in(mlflow_store, build("mlflow", tmp_path / "mlflow.db", changes=changes))[-1]
     assert log.files == ({3: str(artifacts / "checkpoint-3")} if is_local else {})
 
 
@@ -172,18 +172,18 @@ def test_ids_that_are_paths_lead_nowhere(tmp_path: Path) -> None:
         f"UPDATE metrics SET run_uuid = '../../../secret' WHERE run_uuid = '{OTHER}'"
     )
     store = build("mlflow", tmp_path / "work" / "mlflow.db", changes=changes)
-    assert mlflow_store.open_logs(store)[-1].files == {}
+    assert logs_in(mlflow_store, store)[-1].files == {}
 
 
 def test_names_with_control_characters_are_escaped(tmp_path: Path) -> None:
     changes = f"UPDATE runs SET name = 'red' || char(27) || '[31m' WHERE run_uuid = '{OTHER}'"
     store = build("mlflow", tmp_path / "mlflow.db", changes=changes)
-    assert mlflow_store.open_logs(store)[-1].run == "other/red\\x1b[31m"
+    assert logs_in(mlflow_store, store)[-1].run == "other/red\\x1b[31m"
 
 
 def test_one_run_needs_no_name(tmp_path: Path) -> None:
     changes = f"UPDATE runs SET lifecycle_stage = 'deleted' WHERE run_uuid <> '{OTHER}'"
-    (log,) = mlflow_store.open_logs(build("mlflow", tmp_path / "mlflow.db", changes=changes))
+    (log,) = logs_in(mlflow_store, build("mlflow", tmp_path / "mlflow.db", changes=changes))
     assert log.run == ""
     assert log.notes == ("4 deleted runs left out",)
 
@@ -191,12 +191,12 @@ def test_one_run_needs_no_name(tmp_path: Path) -> None:
 def test_runs_of_a_deleted_experiment_are_deleted(tmp_path: Path) -> None:
     changes = "UPDATE experiments SET lifecycle_stage = 'deleted'"
     with refused("empty"):
-        mlflow_store.open_logs(build("mlflow", tmp_path / "mlflow.db", changes=changes))
+        logs_in(mlflow_store, build("mlflow", tmp_path / "mlflow.db", changes=changes))
 
 
 def test_text_in_one_metric_stays_a_cell_and_harms_no_other(tmp_path: Path) -> None:
     changes = "UPDATE metrics SET value = 'oops', step = 'one' WHERE key = 'train_loss'"
-    log = mlflow_store.open_logs(build("mlflow", tmp_path / "mlflow.db", changes=changes))[0]
+    log = logs_in(mlflow_store, build("mlflow", tmp_path / "mlflow.db", changes=changes))[0]
     expected = [(step, value) for _, step, value in RUNS[FULL]["history"]["val_acc"]]
     assert cells(log, "val_acc") == expected
     points = log.points("train_loss")
@@ -217,7 +217,7 @@ def test_a_store_that_lacks_something_says_what(tmp_path: Path, change: str, mes
     store = build("mlflow", tmp_path / "mlflow.db", changes=change)
     assert mlflow_store.recognises(store)
     with refused(message):
-        mlflow_store.open_logs(store)
+        logs_in(mlflow_store, store)
 
 
 @pytest.mark.parametrize("change", ["DROP TABLE logged_models", "DROP TABLE inputs"])
@@ -226,7 +226,7 @@ def test_a_store_of_mlflow_2_has_no_models(tmp_path: Path, change: str) -> None:
     _model_folders(tmp_path, FULL)
     with closing(sqlite3.connect(store)) as connection:
         connection.executescript(change)
-    assert mlflow_store.open_logs(store)[0].files == {}
+    assert logs_in(mlflow_store, store)[0].files == {}
 
 
 def test_other_files_are_not_recognised(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_other_files_are_not_recognised(tmp_path: Path) -> None:
 
 def test_nothing_is_written_beside_the_database(store: Path) -> None:
     before = listing(store.parent)
-    for log in mlflow_store.open_logs(store)[:2]:
+    for log in logs_in(mlflow_store, store)[:2]:
         for name in log.header:
             log.points(name)
     assert listing(store.parent) == before

@@ -12,7 +12,7 @@ import pytest
 
 from checkwise.readers import ray as ray_results
 from checkwise.readers.log import RAY
-from tests.readers.logs.tracker_stores import MATERIAL, cells, own_reading
+from tests.readers.logs.tracker_stores import MATERIAL, cells, logs_in, own_reading
 from tests.refusals import refused
 
 TRIALS = own_reading("ray")
@@ -48,7 +48,7 @@ def test_other_json_is_not_recognised(tmp_path: Path, text: str) -> None:
 
 def test_metrics_are_those_that_ray_reads() -> None:
     for name, rows in TRIALS.items():
-        (log,) = ray_results.open_logs(MATERIAL / "ray" / name)
+        (log,) = logs_in(ray_results, MATERIAL / "ray" / name)
         assert log.header == ("val_acc", "val/loss")
         assert (log.trainer, log.run, log.axes) == (RAY, "", {"step": "training_iteration"})
         for column in log.header:
@@ -60,12 +60,12 @@ def test_metrics_are_those_that_ray_reads() -> None:
 
 
 def test_a_checkpoint_belongs_to_the_iteration_that_names_it(trial: Path) -> None:
-    (log,) = ray_results.open_logs(trial)
+    (log,) = logs_in(ray_results, trial)
     # The third iteration saved nothing, so numbers and iterations drift apart.
     names = {1: "000000", 2: "000001", 4: "000002", 5: "000003"}
     assert log.files == {i: str(trial / f"checkpoint_{name}") for i, name in names.items()}
     shutil.rmtree(trial / "checkpoint_000001")
-    (log,) = ray_results.open_logs(trial)
+    (log,) = logs_in(ray_results, trial)
     assert sorted(log.files) == [1, 4, 5]
 
 
@@ -73,21 +73,21 @@ def test_a_checkpoint_belongs_to_the_iteration_that_names_it(trial: Path) -> Non
 def test_a_checkpoint_elsewhere_is_not_named(trial: Path, name: Any) -> None:
     (trial.parent / "outside").mkdir()
     _append(trial, checkpoint_dir_name=name)
-    (log,) = ray_results.open_logs(trial)
+    (log,) = logs_in(ray_results, trial)
     assert sorted(log.files) == [1, 2, 4, 5]
 
 
 def test_a_restored_trial_keeps_the_order_of_its_records(trial: Path) -> None:
     _append(trial, training_iteration=5, val_acc=0.1)
     _append(trial, training_iteration=6, val_acc=0.2)
-    (log,) = ray_results.open_logs(trial / "result.json")
+    (log,) = logs_in(ray_results, trial / "result.json")
     assert log.points("val_acc").steps.tolist() == [1, 2, 3, 4, 5, 5, 6]
 
 
 def test_epochs_are_an_axis_where_they_are_logged(tmp_path: Path) -> None:
     for iteration in (1, 2):
         _append(tmp_path, training_iteration=iteration, epoch=iteration * 2, val_acc=0.5)
-    (log,) = ray_results.open_logs(tmp_path)
+    (log,) = logs_in(ray_results, tmp_path)
     assert log.axes == {"step": "training_iteration", "epoch": "epoch"}
     assert log.points("val_acc").epochs.tolist() == [2, 4]
     assert log.header == ("val_acc",)
@@ -96,7 +96,7 @@ def test_epochs_are_an_axis_where_they_are_logged(tmp_path: Path) -> None:
 def test_a_line_cut_off_is_left_out_and_reported(trial: Path) -> None:
     result = trial / "result.json"
     result.write_bytes(result.read_bytes()[:-30])
-    (log,) = ray_results.open_logs(trial)
+    (log,) = logs_in(ray_results, trial)
     assert len(cells(log, "val_acc")) == 4
     assert log.notes == ("the last line (5) was cut off and is not read",)
 
@@ -106,13 +106,13 @@ def test_a_line_cut_off_in_the_middle_is_refused(trial: Path) -> None:
     first, *rest = result.read_text().splitlines()
     result.write_text("\n".join([first, rest[0][:50], *rest[1:]]))
     with refused("format: result.json … 2 … JSON"):
-        ray_results.open_logs(trial)
+        logs_in(ray_results, trial)
 
 
 def test_odd_values_harm_no_other_column(trial: Path) -> None:
     _append(trial, training_iteration="six", val_acc="oops", val={"loss": {"deep": [1]}})
     _append(trial, training_iteration=10**400, val_acc=0.5)
-    (log,) = ray_results.open_logs(trial)
+    (log,) = logs_in(ray_results, trial)
     points = log.points("val_acc")
     assert points.cells[-2:] == ["oops", 0.5]
     assert np.isnan(points.steps[-2:]).all()

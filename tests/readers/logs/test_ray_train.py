@@ -10,7 +10,7 @@ import pytest
 
 from checkwise.readers import ray
 from checkwise.readers.log import RAY
-from tests.readers.logs.tracker_stores import MATERIAL, cells, own_reading
+from tests.readers.logs.tracker_stores import MATERIAL, cells, logs_in, own_reading
 from tests.refusals import refused
 
 SNAPSHOT: dict[str, Any] = json.loads((MATERIAL / "ray_train_snapshot.json").read_text())
@@ -37,7 +37,7 @@ def test_a_snapshot_is_recognised_by_its_contents(tmp_path: Path) -> None:
 
 
 def test_metrics_are_those_that_ray_reads(tmp_path: Path) -> None:
-    (log,) = ray.open_logs(_write(tmp_path))
+    (log,) = logs_in(ray, _write(tmp_path))
     assert (log.trainer, log.header) == (RAY, ("val/acc", "val/loss"))
     assert log.axes == {"step": "checkpoint_report_indices", "epoch": "epoch"}
     by_time = [METRICS[name] for name in sorted(METRICS)]
@@ -51,12 +51,12 @@ def test_checkpoints_that_are_there_are_named(tmp_path: Path) -> None:
     first, _, _, last = sorted(METRICS)
     for name in (first, last):
         (tmp_path / name).mkdir()
-    (log,) = ray.open_logs(_write(tmp_path))
+    (log,) = logs_in(ray, _write(tmp_path))
     assert log.files == {0: str(tmp_path / first), 4: str(tmp_path / last)}
 
 
 def test_without_indices_the_names_hold_the_order(tmp_path: Path) -> None:
-    (log,) = ray.open_logs(_write(tmp_path, checkpoint_report_indices=None))
+    (log,) = logs_in(ray, _write(tmp_path, checkpoint_report_indices=None))
     expected = [(k, METRICS[name]["val"]["acc"]) for k, name in enumerate(sorted(METRICS))]
     assert cells(log, "val/acc") == expected
 
@@ -64,7 +64,7 @@ def test_without_indices_the_names_hold_the_order(tmp_path: Path) -> None:
 def test_names_that_are_paths_lead_nowhere(tmp_path: Path) -> None:
     results = [{"checkpoint_dir_name": "..", "metrics": {"val_acc": 1}}]
     path = _write(tmp_path, checkpoint_results=results, checkpoint_report_indices=[0])
-    (log,) = ray.open_logs(path)
+    (log,) = logs_in(ray, path)
     assert (log.header, log.files) == (("val_acc",), {})
 
 
@@ -74,12 +74,12 @@ def test_names_that_are_paths_lead_nowhere(tmp_path: Path) -> None:
 def test_a_result_without_metrics_is_refused(tmp_path: Path, result: Any) -> None:
     path = _write(tmp_path, checkpoint_results=[result])
     with refused("format: checkpoint_dir_name"):
-        ray.open_logs(path)
+        logs_in(ray, path)
 
 
 def test_a_training_without_checkpoints_says_so(tmp_path: Path) -> None:
     with refused("empty"):
-        ray.open_logs(_write(tmp_path, checkpoint_results=[]))
+        logs_in(ray, _write(tmp_path, checkpoint_results=[]))
     (tmp_path / "checkpoint_manager_snapshot.json").write_text("{")
     with refused("format"):
-        ray.open_logs(tmp_path)
+        logs_in(ray, tmp_path)

@@ -16,7 +16,7 @@ from checkwise.errors import InputError
 from checkwise.readers import mlflow_db as mlflow_store
 from checkwise.readers import stores as sqlite_file
 from checkwise.readers import trackio as trackio_store
-from tests.readers.logs.tracker_stores import build, cells, listing
+from tests.readers.logs.tracker_stores import build, cells, listing, logs_in
 from tests.refusals import refused
 
 MORE = "INSERT INTO metrics SELECT key, value, timestamp + 1, run_uuid, 900, 0 FROM metrics"
@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Path:
 
 def _read(store: Path) -> int:
     """The number of values in the store, all of them read."""
-    logs = (log for log in mlflow_store.open_logs(store) if log.run != "digits/without steps")
+    logs = (log for log in logs_in(mlflow_store, store) if log.run != "digits/without steps")
     return sum(len(cells(log, name)) for log in logs for name in log.header)
 
 
@@ -109,7 +109,7 @@ def test_an_unfinished_transaction_is_refused_and_left_to_its_program(store: Pat
     before = listing(store.parent)
     assert "mlflow.db-journal" in before
     with refused("busy: mlflow.db-journal"):
-        mlflow_store.open_logs(store)
+        logs_in(mlflow_store, store)
     assert listing(store.parent) == before
 
 
@@ -151,7 +151,7 @@ def test_too_many_values_are_refused(store: Path, monkeypatch: pytest.MonkeyPatc
 def test_huge_cells_are_refused(store: Path, tmp_path: Path) -> None:
     change = "UPDATE runs SET name = CAST(zeroblob(30000000) AS TEXT)"
     with refused("format"):
-        mlflow_store.open_logs(build("mlflow", tmp_path / "huge.db", changes=change))
+        logs_in(mlflow_store, build("mlflow", tmp_path / "huge.db", changes=change))
 
 
 def test_an_error_whose_message_is_not_text_is_an_error_all_the_same(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_an_error_whose_message_is_not_text_is_an_error_all_the_same(tmp_path: P
     store.write_bytes(data.replace(b"CREATE TABLE configs", b"CREATE \xc2ABLE configs", 1))
     assert not trackio_store.recognises(store)
     with refused("format"):
-        trackio_store.open_logs(store)
+        logs_in(trackio_store, store)
 
 
 @pytest.mark.parametrize("name", ["mlflow", "trackio"])
@@ -183,7 +183,7 @@ def test_damaged_databases_give_only_clear_errors(tmp_path: Path, name: str) -> 
             refusals.append("not recognised")
             continue
         try:
-            for log in opener.open_logs(damaged):
+            for log in logs_in(opener, damaged):
                 for column in log.header:
                     log.points(column)
         except InputError as error:

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkwise.errors import InputError
-from checkwise.readers import event_files
+from checkwise.readers import event_files, tensorboard
 from checkwise.readers.log import Log
-from checkwise.readers.tensorboard import open_logs, recognises
+from checkwise.readers.tensorboard import recognises
 from tests.readers.logs import event_bytes
 from tests.readers.logs.event_bytes import event, record, scalar, simple, span, tensor, version
+from tests.readers.logs.tracker_stores import logs_in
 from tests.refusals import refused
 
 REAL = Path(__file__).parent / "tensorboard"
@@ -34,7 +35,7 @@ def write(folder: Path, *records: bytes, name: str = NAME) -> Path:
 
 
 def opened(path: Path) -> Log:
-    (log,) = open_logs(path)
+    (log,) = logs_in(tensorboard, path)
     return log
 
 
@@ -235,7 +236,7 @@ def test_a_file_cut_anywhere_keeps_what_stands_before(tmp_path: Path) -> None:
             copy = write(tmp_path, content[:cut])
             if cut < ends[0]:
                 with refused("empty"):
-                    open_logs(copy)
+                    logs_in(tensorboard, copy)
                 continue
             log = opened(copy)
             assert any("within a record" in note for note in log.notes) == (cut not in ends)
@@ -282,7 +283,7 @@ def test_damage_in_the_middle_is_refused_with_a_way_on(tmp_path: Path) -> None:
     damaged[len(first) + 40] ^= 1
     path = write(tmp_path, bytes(damaged))
     with pytest.raises(InputError, match=rf"byte {len(first)} is damaged.*after 2 .*head -c"):
-        open_logs(path)
+        logs_in(tensorboard, path)
     assert cells(opened(write(tmp_path, bytes(damaged[: len(first)]))), "acc") == [0.5]
 
 
@@ -310,7 +311,7 @@ def test_an_empty_file_is_refused_alone_and_said_beside_others(tmp_path: Path) -
     empty = write(tmp_path, name=NAME + ".0")
     assert recognises(empty)
     with refused("empty"):
-        open_logs(empty)
+        logs_in(tensorboard, empty)
     write(tmp_path, version(), scalar(1, "acc", 0.5), name=NAME + ".1")
     log = opened(tmp_path)
     assert cells(log, "acc") == [0.5]
@@ -338,12 +339,12 @@ def test_events_are_recognised_by_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [span(1, span(1, b"features")), b"\xff" * 20, b"", b"\x08" * 30])
 def test_records_of_another_kind_are_refused(tmp_path: Path, data: bytes) -> None:
     with refused("format: TensorBoard"):
-        open_logs(write(tmp_path, record(data)))
+        logs_in(tensorboard, write(tmp_path, record(data)))
 
 
 def test_a_malformed_event_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"record at byte {len(version())} is none"):
-        open_logs(write(tmp_path, version(), event(2, 1, b"\x2a\x7f")))
+        logs_in(tensorboard, write(tmp_path, version(), event(2, 1, b"\x2a\x7f")))
 
 
 @given(st.binary(max_size=60))
@@ -361,4 +362,4 @@ def test_too_many_scalars_or_tags_are_refused(
 ) -> None:
     monkeypatch.setattr(event_files, limit, 2)
     with pytest.raises(InputError, match=f"at most 2 {what}"):
-        open_logs(write(tmp_path, version(), *(scalar(1, tag, 0.5) for tag in "abc")))
+        logs_in(tensorboard, write(tmp_path, version(), *(scalar(1, tag, 0.5) for tag in "abc")))

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checkwise.readers import tensorboard as tensorboard_reader
 from checkwise.readers.event_files import read_event_file
-from checkwise.readers.tensorboard import open_logs, recognises
+from tests.readers.logs.tracker_stores import logs_in
 from tests.requirements import SHARED, package, requires
 
 loader = package("tensorboard.backend.event_processing.event_file_loader")
@@ -51,7 +52,7 @@ def assert_same(path: Path) -> int:
     assert list(ours) == list(theirs)
     for tag in theirs:
         np.testing.assert_array_equal(np.array(ours[tag]), np.array(theirs[tag]))
-    (log,) = open_logs(path)
+    (log,) = logs_in(tensorboard_reader, path)
     for name in log.header:
         stored = [value for _, value in theirs[name.removeprefix("validation/")]]
         cells = log.points(name).cells
@@ -68,7 +69,7 @@ def test_real_files_hold_what_tensorboard_finds_in_them(path: Path) -> None:
 @requires("shared", bool(REAL), "real event files are not beside the clone")
 def test_every_shared_event_file_holds_what_tensorboard_finds_in_it() -> None:
     assert len(REAL) >= 60
-    assert all(recognises(path) for path in REAL)
+    assert all(tensorboard_reader.recognises(path) for path in REAL)
     assert sum(assert_same(path) for path in REAL) > 20_000
 
 
@@ -147,7 +148,7 @@ def test_what_torch_writes_is_read_back(tmp_path: Path) -> None:
             writer.add_scalars("Loss/all", {"train": value, "val": value / 2}, step)
             writer.add_histogram("weights", np.arange(100), step)
             writer.add_text("words", "text", step)
-    (log,) = open_logs(tmp_path)
+    (log,) = logs_in(tensorboard_reader, tmp_path)
     assert log.header == ("simple", "tensor", "double", "train/Loss/all", "val/Loss/all")
     short = [0.6, 0.1, 0.33333334]
     assert list(log.points("simple").cells) == short
@@ -163,5 +164,5 @@ def test_what_tensorboards_writer_writes_is_read_back(tmp_path: Path) -> None:
     for step in range(5):
         writer.add_scalar("acc", step / 5, step)
     writer.close()
-    (log,) = open_logs(tmp_path)
+    (log,) = logs_in(tensorboard_reader, tmp_path)
     assert list(log.points("acc").cells) == [0.0, 0.2, 0.4, 0.6, 0.8]

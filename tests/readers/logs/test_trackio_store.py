@@ -14,7 +14,7 @@ import pytest
 from checkwise.readers import mlflow_db as mlflow_store
 from checkwise.readers import trackio as trackio_store
 from checkwise.readers.log import TRACKIO
-from tests.readers.logs.tracker_stores import build, cells, listing, own_reading
+from tests.readers.logs.tracker_stores import build, cells, listing, logs_in, own_reading
 from tests.refusals import refused
 
 RUNS = own_reading("trackio")
@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Path:
 
 def test_every_run_of_the_project_is_a_log_under_its_name(store: Path) -> None:
     assert trackio_store.recognises(store)
-    logs = trackio_store.open_logs(store)
+    logs = logs_in(trackio_store, store)
     ids = {run["name"]: [r["id"] for r in RUNS if r["name"] == run["name"]] for run in RUNS}
     assert {log.run for log in logs} == {f"cnn-{run[:8]}" for run in ids["cnn"]} | {"vit"}
     assert all(log.trainer is TRACKIO for log in logs)
@@ -35,7 +35,7 @@ def test_every_run_of_the_project_is_a_log_under_its_name(store: Path) -> None:
 
 
 def test_metrics_are_those_that_trackio_reads(store: Path) -> None:
-    logs = {log.run[-8:]: log for log in trackio_store.open_logs(store)}
+    logs = {log.run[-8:]: log for log in logs_in(trackio_store, store)}
     for run in RUNS:
         log = logs[run["id"][:8] if run["name"] == "cnn" else "vit"]
         for name in ("train/loss", "val_loss"):
@@ -50,13 +50,13 @@ def test_metrics_are_those_that_trackio_reads(store: Path) -> None:
 
 def test_without_a_trainers_step_trackios_own_counts(tmp_path: Path) -> None:
     changes = "UPDATE metrics SET metrics = replace(CAST(metrics AS TEXT), 'train/global_', 'my_')"
-    log = trackio_store.open_logs(build("trackio", tmp_path / "digits.db", changes=changes))[0]
+    log = logs_in(trackio_store, build("trackio", tmp_path / "digits.db", changes=changes))[0]
     assert log.axes == {"step": "step", "epoch": "epoch"}
     assert log.points("val_loss").steps.tolist() == [1, 3, 5, 7, 9]
 
 
 def test_the_step_of_a_trainer_is_named_as_the_axis(store: Path) -> None:
-    log = trackio_store.open_logs(store)[0]
+    log = logs_in(trackio_store, store)[0]
     assert log.axes == {"step": "train/global_step", "epoch": "epoch"}
 
 
@@ -66,7 +66,7 @@ def test_older_databases_know_runs_by_name_only(tmp_path: Path) -> None:
         "INSERT INTO old SELECT id, timestamp, run_name, step, CAST(metrics AS TEXT) FROM metrics;"
         "DROP TABLE metrics; ALTER TABLE old RENAME TO metrics"
     )
-    logs = trackio_store.open_logs(build("trackio", tmp_path / "digits.db", changes=changes))
+    logs = logs_in(trackio_store, build("trackio", tmp_path / "digits.db", changes=changes))
     assert [(log.run, len(cells(log, "val_loss"))) for log in logs] == [("cnn", 10), ("vit", 5)]
 
 
@@ -82,7 +82,7 @@ def test_a_record_that_is_no_json_object_is_refused(tmp_path: Path, cell: str) -
     )
     store = build("trackio", tmp_path / "digits.db", changes=changes)
     with refused("format: JSON … 7"):
-        trackio_store.open_logs(store)
+        logs_in(trackio_store, store)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_record_that_is_no_json_object_is_refused(tmp_path: Path, cell: str) -
 )
 def test_odd_values_stay_as_they_are(tmp_path: Path, value: str, cell: Any) -> None:
     changes = f"""UPDATE metrics SET metrics = '{{"val_loss": {value}}}' WHERE id = 2"""
-    log = trackio_store.open_logs(build("trackio", tmp_path / "digits.db", changes=changes))[0]
+    log = logs_in(trackio_store, build("trackio", tmp_path / "digits.db", changes=changes))[0]
     assert log.points("val_loss").cells[0] == cell
     assert np.isnan(log.points("val_loss").steps[0])
 
@@ -105,28 +105,28 @@ def test_odd_values_stay_as_they_are(tmp_path: Path, value: str, cell: Any) -> N
 def test_text_and_media_are_no_columns(tmp_path: Path) -> None:
     record = '{"note": "text", "image": {"_type": "trackio.image", "path": "../x"}, "done": true}'
     changes = f"UPDATE metrics SET metrics = '{record}'"
-    log = trackio_store.open_logs(build("trackio", tmp_path / "digits.db", changes=changes))[0]
+    log = logs_in(trackio_store, build("trackio", tmp_path / "digits.db", changes=changes))[0]
     assert log.header == ()
 
 
 def test_deep_records_are_flattened(tmp_path: Path) -> None:
     deep = '{"a":' * 500 + "1" + "}" * 500
     changes = f"UPDATE metrics SET metrics = '{deep}'"
-    log = trackio_store.open_logs(build("trackio", tmp_path / "digits.db", changes=changes))[0]
+    log = logs_in(trackio_store, build("trackio", tmp_path / "digits.db", changes=changes))[0]
     assert log.header == ("/".join("a" * 500),)
 
 
 def test_a_project_without_records_says_so(tmp_path: Path) -> None:
     store = build("trackio", tmp_path / "digits.db", changes="DELETE FROM metrics")
     with refused("empty"):
-        trackio_store.open_logs(store)
+        logs_in(trackio_store, store)
 
 
 def test_a_database_without_steps_says_what_it_lacks(tmp_path: Path) -> None:
     changes = "ALTER TABLE metrics RENAME COLUMN step TO old"
     store = build("trackio", tmp_path / "digits.db", changes=changes)
     with refused("missing: metrics.step"):
-        trackio_store.open_logs(store)
+        logs_in(trackio_store, store)
 
 
 def test_other_databases_are_not_recognised(tmp_path: Path) -> None:
@@ -140,5 +140,5 @@ def test_nothing_is_written_beside_a_database_in_use(store: Path) -> None:
         live.execute("UPDATE metrics SET step = step + 1")
         before = listing(store.parent)
         assert len(before) == 3
-        assert len(trackio_store.open_logs(store)) == 3
+        assert len(logs_in(trackio_store, store)) == 3
         assert listing(store.parent) == before

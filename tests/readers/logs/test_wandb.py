@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.readers import Request, csv_log, wandb_offline
+from checkwise.readers import csv_log, wandb_offline
 from checkwise.readers import wandb_csv as wandb_export
 from checkwise.readers.log import WANDB
-from tests.readers.logs.tracker_stores import MATERIAL, cells
+from tests.readers.logs.tracker_stores import MATERIAL, cells, logs_in
 from tests.refusals import refused
 
 Columns = dict[str, list[object]]
@@ -38,7 +38,7 @@ LOSS: Columns = {"b - 2 - val_loss": [1.5, 1.25, 1.0], "sage-owl-3 - val_loss": 
 def test_a_chart_is_a_log_for_every_run(tmp_path: Path) -> None:
     path = _chart(tmp_path / "any.name", "Step", [10, 20, 30], ACCURACY)
     assert wandb_export.recognises(path)
-    first, second = wandb_export.open_logs(path)
+    first, second = logs_in(wandb_export, path)
     assert (first.run, second.run) == ("sage-owl-3", "b - 2")
     assert (first.header, first.trainer, first.axes) == (("val_acc",), WANDB, {"step": "Step"})
     assert cells(first, "val_acc") == [(10, 0.5), (20, 0.75)]
@@ -54,7 +54,7 @@ def test_extremes_are_never_read(tmp_path: Path) -> None:
         row[2:4] = row[5:7] = ["poison", "poison"]
         poisoned.append(",".join(row))
     path.write_text("\n".join(poisoned))
-    log = wandb_export.open_logs(path)[0]
+    log = logs_in(wandb_export, path)[0]
     assert cells(log, "val_acc") == [(10, 0.5), (20, 0.75)]
 
 
@@ -64,7 +64,7 @@ def test_charts_in_a_folder_are_joined_by_run(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("step,accuracy\n1,0.5\n")
     os.mkfifo(tmp_path / "pipe.csv")
     assert wandb_export.recognises(tmp_path)
-    logs = {log.run: log for log in wandb_export.open_logs(tmp_path)}
+    logs = {log.run: log for log in logs_in(wandb_export, tmp_path)}
     assert list(logs) == ["sage-owl-3", "b - 2"]
     assert all(log.header == ("val_acc", "val_loss") for log in logs.values())
     assert cells(logs["sage-owl-3"], "val_loss") == [(10, 2), (30, 1)]
@@ -73,14 +73,14 @@ def test_charts_in_a_folder_are_joined_by_run(tmp_path: Path) -> None:
 
 def test_one_run_needs_no_name(tmp_path: Path) -> None:
     columns: Columns = {"a - val_acc": [0.5], "a - val_loss": [1.0], "a - _step": [1]}
-    (log,) = wandb_export.open_logs(_chart(tmp_path / "chart.csv", "Step", [1], columns))
+    (log,) = logs_in(wandb_export, _chart(tmp_path / "chart.csv", "Step", [1], columns))
     assert (log.run, log.header) == ("", ("val_acc", "val_loss"))
 
 
 @pytest.mark.parametrize("axis", ["epoch", "Epoch", "train/epoch"])
 def test_an_axis_of_epochs(tmp_path: Path, axis: str) -> None:
     path = _chart(tmp_path / "chart.csv", axis, [0, 1, 2], ACCURACY)
-    log = wandb_export.open_logs(path)[0]
+    log = logs_in(wandb_export, path)[0]
     points = log.points("val_acc")
     assert log.axes == {"epoch": axis}
     assert points.epochs.tolist() == [0, 1]
@@ -91,21 +91,21 @@ def test_an_axis_of_epochs(tmp_path: Path, axis: str) -> None:
 def test_an_axis_of_times_is_refused(tmp_path: Path, axis: str) -> None:
     path = _chart(tmp_path / "chart.csv", axis, [0, 1, 2], ACCURACY)
     with refused("format"):
-        wandb_export.open_logs(path)
+        logs_in(wandb_export, path)
 
 
 def test_two_axes_are_refused(tmp_path: Path) -> None:
     _chart(tmp_path / "1.csv", "Step", [10, 20, 30], ACCURACY)
     _chart(tmp_path / "2.csv", "epoch", [1, 2, 3], LOSS)
     with refused("ambiguous: 1.csv … 'Step' … 2.csv … 'epoch'"):
-        wandb_export.open_logs(tmp_path)
+        logs_in(wandb_export, tmp_path)
 
 
 def test_the_same_chart_twice_is_refused_when_it_is_read(tmp_path: Path) -> None:
     for name in ("1.csv", "2.csv"):
         _chart(tmp_path / name, "Step", [10, 20, 30], ACCURACY)
     _chart(tmp_path / "3.csv", "Step", [10, 20, 30], LOSS)
-    log = wandb_export.open_logs(tmp_path)[0]
+    log = logs_in(wandb_export, tmp_path)[0]
     assert cells(log, "val_loss") == [(10, 2), (30, 1)]
     with refused("ambiguous: 1.csv … 2.csv"):
         log.points("val_acc")
@@ -115,12 +115,12 @@ def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
     path = _chart(tmp_path / "chart.csv", "Step", [10, 20, 30], ACCURACY)
     path.write_text(path.read_text().replace("b - 2", "sage-owl-3"))
     with refused("ambiguous: 'sage-owl-3 - val_acc'"):
-        wandb_export.open_logs(path)
+        logs_in(wandb_export, path)
 
 
 def test_names_with_control_characters_are_escaped(tmp_path: Path) -> None:
     columns: Columns = {"\x1b[31m - val_acc": [1], "../../x - val_acc": [1]}
-    logs = wandb_export.open_logs(_chart(tmp_path / "chart.csv", "Step", [1], columns))
+    logs = logs_in(wandb_export, _chart(tmp_path / "chart.csv", "Step", [1], columns))
     assert [log.run for log in logs] == ["\\x1b[31m", "../../x"]
 
 
@@ -138,7 +138,7 @@ def test_damage_is_refused(tmp_path: Path, old: str, new: str, message: str) -> 
     text = path.read_text(encoding="utf-8").replace(old, new, 1)
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with refused(message):
-        wandb_export.open_logs(path)[0].points("val_acc")
+        logs_in(wandb_export, path)[0].points("val_acc")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_history_is_read_along_the_steps_of_the_training(tmp_path: Path) -> No
         "2,2,3.5,1700000002,1.25,,400,2\n"
     )
     assert not wandb_export.recognises(path)
-    (log,) = csv_log.open_logs(path, Request())
+    (log,) = logs_in(csv_log, path)
     assert log.trainer is WANDB
     assert log.axes == {"step": "train/global_step", "epoch": "train/epoch"}
     assert cells(log, "eval/loss") == [(200, 1.5), (400, 1.25)]
@@ -176,7 +176,7 @@ def test_an_offline_run_says_what_to_do(tmp_path: Path) -> None:
     for path in (file, folder):
         assert wandb_offline.recognises(path)
         with pytest.raises(InputError, match=rf"`wandb sync {folder}`, then export .* as CSV"):
-            wandb_offline.open_logs(path)
+            logs_in(wandb_offline, path)
 
 
 def test_other_files_are_no_offline_runs(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from checkwise.readers import Request
 from checkwise.readers.log import Log
+from checkwise.readers.registry import Reader
 
 MATERIAL = Path(__file__).parents[2] / "material" / "trackers"
 ELSEWHERE = "/home/user/project"
@@ -27,6 +29,11 @@ def build(name: str, path: Path, *, here: bool = False, changes: str = "") -> Pa
 def own_reading(name: str) -> Any:
     """What the tracker's own reader returned when the store was written."""
     return json.loads((MATERIAL / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def logs_in(reader: Reader, path: Path) -> list[Log]:
+    """What a reader of logs makes of a path."""
+    return [log for log in reader.read(path, Request()) if isinstance(log, Log)]
 
 
 def cells(log: Log, name: str) -> list[tuple[float, float]]:
