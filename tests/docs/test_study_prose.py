@@ -37,10 +37,6 @@ def registered(family: str) -> str:
     return WORDS[sum(each["family"] == family for each in named)]
 
 
-def saturated() -> int:
-    return int((builder("outcomes").read(SMALL).values["source-acc"]["errors"] <= FEW_ERRORS).sum())
-
-
 def accuracy_lost() -> float:
     """What `pure-nll` loses over the runs of the paper's design, in points."""
     outcomes = [builder("outcomes").read(name).values for name in DESIGN]
@@ -54,7 +50,6 @@ def problems() -> int:
 
 def test_results() -> None:
     page = said("study/results.md")
-    assert f"the paper's tables on our {runs(*DESIGN)} runs" in page
     assert f"{runs(*DESIGN[:2])} runs, registered" in page
     assert f"choosing and validating, {registered('main')} tests" in page
     assert f"the product's advice, {registered('advice')} tests" in page
@@ -106,24 +101,11 @@ def test_every_cohort_has_a_core_time() -> None:
 
 def test_guide() -> None:
     page = said("guide.md")
-    assert f"on {places(SITES)} unseen places" in page
-    assert f"({FEW_ERRORS} or fewer)" in page
-    assert f"[{saturated()} such runs of ours]" in page
+    assert f"has {FEW_ERRORS} errors or fewer" in page
     assert len(page.split()) <= 350  # half a page
-    harms = builder("harm_answers")
-    assert "a third of them lost a point of accuracy or more; more gained one" in page
-    losses, answers = builder("accuracy_losses"), builder("question_answers")
-    choice, by_sites = (
-        answers.on_sites(name, metric="target_accuracy") for name in ("ac-nc", "source-acc@groups")
-    )
-    assert losses.gained(by_sites) > losses.lost(by_sites)
+    choice = builder("question_answers").on_sites("ac-nc", metric="target_accuracy")
+    losses = builder("accuracy_losses")
     assert f"accuracy or more in {losses.lost(choice)} of {choice.runs} runs" in page
-    tuned = [kept for _, kept in builder("cohorts").there(builder("cohorts").FINE_TUNED)]
-    failed = sum(builder("method_rows").failures(kept, "swad-nobn")[0] for kept in tuned)
-    assert f"lost a point in {failed} of {sum(len(kept.keys) for kept in tuned)} runs" in page
-    claims = (harms.by_sites(), harms.softened(), harms.without_statistics(), harms.shared_errors())
-    for claim in claims:
-        assert all(claim.holds), claim.text
 
 
 CHANGE = re.compile(r"[−+][\d.]+ \[[^\]]+\]")

@@ -21,9 +21,10 @@ EXAMPLES = 1001  # odd: one of two processes has a row too many
 
 
 def program() -> str:
-    blocks = BLOCK.findall((ROOT / "docs" / "pytorch.md").read_text())
+    blocks = BLOCK.findall((ROOT / "docs" / "live.md").read_text())
     (accelerated,) = [code for _, code in blocks if "Accelerator" in code]
-    return str(accelerated)
+    (data,) = re.findall(r"^def examples.*?(?=\n\n\n)", blocks[0][1], re.DOTALL | re.MULTILINE)
+    return f"import torch\n{data}\n{accelerated}"
 
 
 def launch(folder: Path, *programs: str) -> list[str]:

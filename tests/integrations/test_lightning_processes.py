@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.requirements import available
@@ -19,7 +20,7 @@ from tests.integrations import lightning_processes
 ROOT = Path(__file__).parents[2]
 # Sums of whole numbers have no order. The others are added in another one, so that their last
 # bits differ.
-EXACT = ("accuracy", "hard_ece", "hard_cwece", "worst_class_accuracy")
+EXACT = ("accuracy", "worst_class_accuracy")
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
@@ -78,4 +79,6 @@ def test_two_processes_decide_as_one(tmp_path: Path, tolerance: str) -> None:
     assert len(kept) == 2 * len(alone)
     for file in kept:  # in the order of the set, without its padding
         other = tmp_path / "two" / file.relative_to(tmp_path / "one")
-        assert other.read_bytes() == file.read_bytes()
+        one, two = np.load(file), np.load(other)
+        for name in one.files:
+            assert two[name] == pytest.approx(one[name], rel=1e-12)

@@ -169,13 +169,11 @@ def test_a_journal_that_was_removed_is_noticed(tmp_path: Path) -> None:
             live.add(1, {"val": {"accuracy": 0.9, "nll": 0.3, "n": 1000}})
 
 
-def test_the_journal_is_no_checkpoint_and_a_number_no_policy(tmp_path: Path) -> None:
+def test_the_journal_is_no_checkpoint(tmp_path: Path) -> None:
     with cw.LiveSelector("ac-nll", journal=tmp_path / "j.jsonl") as live:
         for own in ("j.jsonl", "."):
             with pytest.raises(cw.InputError) as error:
                 live.saved(1, tmp_path / own)
             assert error.value.code == "outside"
-        with refused("value: KeepLast(2"):
-            live.prune(3)  # type: ignore[arg-type]
     with refused("missing"):
         cw.LiveSelector.from_journal(tmp_path / "none.jsonl")

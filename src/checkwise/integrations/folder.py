@@ -278,19 +278,23 @@ class CheckpointFolder:
         )
 
 
-def check_new(live: LiveSelector, journal: Path, go_on: str, others: Iterable[int] = ()) -> None:
+def check_new(
+    live: LiveSelector, journal: Path, go_on: str, there: Iterable[int] | None = None
+) -> None:
     """Refuse records of another training, where one starts at its first step.
 
     A process that was killed within its first save may have left a record, but no checkpoint:
-    nobody can go on from there, so the training may start again.
+    nobody can go on from there, so the training may start again. So it may where all checkpoints
+    are known to be gone.
 
     Args:
         live: what the journal holds.
         journal: its file.
         go_on: what to do, in a few words.
-        others: further steps whose checkpoints are there.
+        there: the steps whose checkpoints are in the folder, where that is known.
     """
-    if live.checkpoints or len(live.steps) > 1 or not set(live.steps).isdisjoint(others):
+    left = len(live.steps) > 1 if there is None else not set(live.steps).isdisjoint(there)
+    if live.checkpoints or left:
         raise InputError(
             f"Expected a folder without records, but {journal} has "
             f"{counted(len(live.steps), 'checkpoint')} of an earlier training: to go on from it, "

@@ -6,7 +6,7 @@ import hashlib
 import reprlib
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -179,9 +179,11 @@ def check_folders(keys: Sequence[RunKey]) -> None:
             )
         other = slugs.setdefault(slug.casefold(), key)
         if other != key:
+            pairs = zip(astuple(other), astuple(key), strict=True)
+            one, two = next((a, b) for a, b in pairs if a != b)
             raise InputError(
-                f"Expected runs with different names, but {other} and {key} would share the folder "
-                f"{slug}: rename a data set, an algorithm or a held-out domain.",
+                f"Expected runs with different names, but {one!r} and {two!r} would share "
+                f"the folder {slug}: rename a data set, an algorithm or a held-out domain.",
                 code="ambiguous",
             )
         files = [layout.heldout_file(domain).casefold() for domain in key.held_out]
