@@ -195,15 +195,17 @@ WRONG: list[dict[str, Any]] = [
     ],
 )  # fmt: skip
 def test_a_first_line_of_another_form_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
+    """A choice that is none is noticed where it is made."""
     journal = tmp_path / "checkwise.jsonl"
     with cw.LiveSelector(journal=journal) as live:
         live.add(1, plain(0.9))
     first, *lines = journal.read_text().splitlines()
     header = {**json.loads(first), **changed}
     journal.write_text("\n".join([json.dumps(header, separators=(",", ":")), *lines, ""]))
-    for read in (cw.load, cw.LiveSelector.from_journal):
-        with refused("damaged: 1"):
-            read(journal)
+    with refused("damaged: 1"):
+        cw.LiveSelector.from_journal(journal)
+    with pytest.raises(cw.InputError):
+        cw.select(cw.load(journal))
 
 
 @pytest.mark.parametrize("name", ["choice", "bins", "bandwidth", "held_out", "sources"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import checkwise as cw
 from checkwise.selection import KeepEvery, KeepFeasible, KeepLast, KeepMembers, Policy
-from checkwise.store import Home, delete_checkpoint, delete_others
+from checkwise.store import Home, delete_checkpoint, delete_others, plan_pruning
 from checkwise.store.deleting import remove_leftovers, size_of
 from tests.refusals import refused
 
@@ -117,8 +117,10 @@ def test_folders_and_files_go_and_the_bytes_are_counted(tmp_path: Path) -> None:
     saved[5] = tmp_path / "5.pt"
     saved[5].touch()
     os.link(saved[4], tmp_path / "best.pt")  # deleting one name of a file frees nothing
-    deleted = delete_others(saved, {2}, home=Home((tmp_path,)))
-    assert (deleted.steps, deleted.bytes) == ((1, 3, 4), 30)
+    home = Home((tmp_path,))
+    plan = plan_pruning(saved, {2: "chosen", 5: "newest"}, home=home)
+    assert (plan.steps, plan.bytes) == ((1, 3, 4), 30)
+    assert delete_others(saved, {2}, home=home) == (1, 3, 4)
     assert sorted(os.listdir(tmp_path)) == ["5.pt", "best.pt", "checkpoint-2"]
 
 
@@ -126,7 +128,7 @@ def test_what_is_gone_already_is_fine(tmp_path: Path) -> None:
     saved = folders(tmp_path, 1, 2, 3)
     home = Home((tmp_path,))
     delete_checkpoint(saved[1], home)
-    assert delete_others(saved, (), home=home).steps == (1, 2)
+    assert delete_others(saved, (), home=home) == (1, 2)
     assert os.listdir(tmp_path) == ["checkpoint-3"]
     delete_checkpoint(tmp_path / "never", home)
     assert size_of(tmp_path / "never") == 0
@@ -148,7 +150,7 @@ def test_a_path_of_two_steps_stays_with_either(tmp_path: Path) -> None:
     newest = tmp_path / "new.pt"
     newest.touch()
     saved = {1: last, 2: last, 3: tmp_path / "link.pt", 4: newest}
-    assert delete_others(saved, {2}, home=Home((tmp_path,))).steps == ()
+    assert delete_others(saved, {2}, home=Home((tmp_path,))) == ()
     assert last.exists()
 
 

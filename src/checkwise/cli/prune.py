@@ -26,6 +26,7 @@ from checkwise.selection import (
     Policy,
     Selection,
     guarded_answer,
+    reasons_to_keep,
 )
 from checkwise.store import (
     Home,
@@ -142,7 +143,8 @@ def _prune(taken: Taken, policy: Policy, named: str | None, *, apply: bool) -> P
             code="missing",
         )
     home = _home(taken, matched)
-    plan = plan_pruning(saved, Chosen.of(taken.selection), policy, home=home)
+    reasons = reasons_to_keep(tuple(saved), Chosen.of(taken.selection), policy)
+    plan = plan_pruning(saved, reasons, home=home)
     if apply:
         delete_others(saved, plan.stays, home=home)
     return plan

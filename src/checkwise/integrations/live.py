@@ -24,6 +24,8 @@ from checkwise.selection import (
     Selection,
     calibrate_choice,
     get_rule,
+    plain,
+    reasons_to_keep,
 )
 from checkwise.store import (
     Home,
@@ -32,13 +34,13 @@ from checkwise.store import (
     LiveJournal,
     Pruning,
     beside,
+    damaged_line,
     delete_others,
     layout,
     plan_pruning,
     read_live_journal,
     real_place,
     remove_unwritten,
-    settings_of,
     state_of,
     write_text,
     writing,
@@ -124,12 +126,12 @@ class LiveSelector(LiveSelection):
             path = Path(os.path.abspath(journal))
             self._folder, self._own = self._folder or path.parent, (path, beside(path, CALIBRATOR))
             if not read_only:
-                self._journal = LiveJournal(path, self.settings)
+                self._journal = LiveJournal(path, plain(self.settings))
                 with writing(path.parent, CALIBRATOR):
                     remove_unwritten(beside(path, CALIBRATOR))
                 lines = self._journal.lines
             else:
-                lines = read_live_journal(path, self.settings)[1] if path.exists() else []
+                lines = read_live_journal(path, plain(self.settings))[1] if path.exists() else []
             try:
                 self._history = LiveHistory.replay(lines, path, held_out=self.settings["held_out"])
             except InputError:
@@ -190,8 +192,13 @@ class LiveSelector(LiveSelection):
     ) -> Self:
         """The selection that a journal holds, under the rule and settings it was begun with."""
         header, _ = read_live_journal(Path(journal))
-        settings = settings_of(header, Path(journal))
+        reading = {name: header[name] for name in ("bins", "bandwidth", "held_out", "sources")}
+        settings = {**header["choice"], **reading}
         get_rule(settings["rule"])  # of a plug-in, perhaps, that is not there
+        try:
+            LiveSelection(**settings)
+        except (InputError, TypeError):
+            raise damaged_line(Path(journal), 1, header) from None
         return cls(journal=journal, read_only=read_only, checkpoints=checkpoints, **settings)
 
     def _put(self, record: CheckpointRecord) -> None:
@@ -309,17 +316,12 @@ class LiveSelector(LiveSelection):
 
     def plan_pruning(self, policy: Policy | None = None) -> Pruning:
         """What ``prune`` would delete, and why the others stay."""
-        run = self.among(self._history.checkpoints)
-        always = {} if self.choice is None else {self.choice: "chosen"}
         history = self._history
-        return plan_pruning(
-            history.checkpoints,
-            run,
-            policy or KeepFeasible(),
-            home=self.home,
-            states=history.states,
-            always=always,
-        )
+        run = self.among(history.checkpoints)
+        reasons = reasons_to_keep(tuple(history.checkpoints), run, policy or KeepFeasible())
+        if self.choice is not None:
+            reasons[self.choice] = "chosen"
+        return plan_pruning(history.checkpoints, reasons, home=self.home, states=history.states)
 
     def prune(self, policy: Policy | None = None) -> Pruning:
         """Delete the saved checkpoints that no policy keeps, and note it in the journal.
@@ -344,8 +346,8 @@ class LiveSelector(LiveSelection):
         deleted = delete_others(
             history.checkpoints, plan.stays, home=self.home, states=history.states
         )
-        if deleted.steps:
-            self._note({"deleted": list(deleted.steps)})
+        if deleted:
+            self._note({"deleted": list(deleted)})
         return plan
 
     def _check_home(self, path: Path) -> None:

@@ -14,16 +14,14 @@ from checkwise.records import CheckpointRecord, Trajectory, check_held_out, exam
 from checkwise.store import (
     KeptPredictions,
     LiveHistory,
-    is_live_journal,
     live_journals,
     read_live_journal,
-    settings_of,
 )
 
 
 def recognises(path: Path) -> bool:
     """Whether a file is a journal, or a folder holds one."""
-    return bool(live_journals(path)) if path.is_dir() else is_live_journal(path)
+    return bool(live_journals(path))
 
 
 def own_folders(path: Path) -> set[str]:
@@ -33,7 +31,7 @@ def own_folders(path: Path) -> set[str]:
 
 def journal_at(path: Path) -> Path | None:
     """The journal that a path is, or the one in a folder; None where there is none, or several."""
-    found = live_journals(path) if path.is_dir() else [path] if is_live_journal(path) else []
+    found = live_journals(path)
     return found[0] if len(found) == 1 else None
 
 
@@ -56,7 +54,6 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
 def _read(path: Path, request: Request) -> LoadedRun:
     """The run of a journal; only steps whose weights are there, where any are."""
     header, lines = read_live_journal(path)
-    settings = settings_of(header, path)
     history = LiveHistory.replay(lines, path, held_out=header["held_out"])
     saved = {step: str(place) for step, place in history.checkpoints.items() if place.exists()}
     if not history.records:
@@ -78,8 +75,8 @@ def _read(path: Path, request: Request) -> LoadedRun:
         Trajectory,
         str(path),
         **{**facts, "notes": (*facts["notes"], *notes)},
-        bins=settings.get("bins"),
-        bandwidth=settings.get("bandwidth"),
+        bins=header["bins"],
+        bandwidth=header["bandwidth"],
         logged=sorted(history.records),
         chosen_by=header["choice"],
         paths=[saved.get(step) for step in steps] if saved else None,

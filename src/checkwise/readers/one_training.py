@@ -23,7 +23,7 @@ from checkwise.readers import live_journal
 from checkwise.readers.log import FloatArray
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records import Trajectory
-from checkwise.store import is_live_journal, live_journals
+from checkwise.store import live_journals
 
 LEVELS_UP: Final = 3  # from the folder of a log, as in run/csv/version_0
 _OF_LOGGERS: Final = re.compile(
@@ -74,7 +74,7 @@ def _of_callback(run: Trajectory) -> bool:
 
 
 def _is_journal(run: LoadedRun) -> bool:
-    return run.file is not None and not run.trajectory.columns and is_live_journal(run.file)
+    return bool(run.file and not run.trajectory.columns and live_journals(run.file))
 
 
 def _read(request: Request, path: Path) -> _Journal | None:

@@ -6,7 +6,7 @@ run; ``deleting`` deletes the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -195,3 +195,13 @@ class AnyOf(Policy):
 def parts(policy: Policy) -> tuple[Policy, ...]:
     """The policies that a policy is made of."""
     return policy.policies if isinstance(policy, AnyOf) else (policy,)
+
+
+def reasons_to_keep(saved: Sequence[int], run: RunSoFar, policy: Policy) -> dict[int, str]:
+    """Why checkpoints stay, of the steps that were saved, in the order of saving."""
+    reasons: dict[int, str] = dict.fromkeys(saved[-1:], "newest")
+    for part in reversed(parts(policy)):
+        reasons |= {step: part.why(step, run) for step in part.keep(saved, run)}
+    if run.selection is not None and run.selection.step in saved:
+        reasons[run.selection.step] = "chosen"
+    return reasons

@@ -5,8 +5,10 @@ from checkwise.store.cohort_plan import CHECKSUM as CHECKSUM
 from checkwise.store.cohort_plan import read_plan as read_plan
 from checkwise.store.cohort_plan import write_plan as write_plan
 from checkwise.store.deleting import Home as Home
+from checkwise.store.deleting import Pruning as Pruning
 from checkwise.store.deleting import delete_checkpoint as delete_checkpoint
 from checkwise.store.deleting import delete_others as delete_others
+from checkwise.store.deleting import plan_pruning as plan_pruning
 from checkwise.store.deleting import real_place as real_place
 from checkwise.store.deleting import state_of as state_of
 from checkwise.store.deleting import sync_checkpoint as sync_checkpoint
@@ -35,10 +37,9 @@ from checkwise.store.layout import read_json as read_json
 from checkwise.store.live_journal import LiveHistory as LiveHistory
 from checkwise.store.live_journal import LiveJournal as LiveJournal
 from checkwise.store.live_journal import beside as beside
-from checkwise.store.live_journal import is_live_journal as is_live_journal
+from checkwise.store.live_journal import damaged_line as damaged_line
 from checkwise.store.live_journal import live_journals as live_journals
 from checkwise.store.live_journal import read_live_journal as read_live_journal
-from checkwise.store.live_journal import settings_of as settings_of
 from checkwise.store.npz import ArrayHeader as ArrayHeader
 from checkwise.store.npz import open_npz as open_npz
 from checkwise.store.npz import read_headers as read_headers
@@ -53,8 +54,6 @@ from checkwise.store.predictions import is_whole as is_whole
 from checkwise.store.predictions import read_outputs as read_outputs
 from checkwise.store.predictions import read_record as read_record
 from checkwise.store.predictions import write_outputs as write_outputs
-from checkwise.store.pruning import Pruning as Pruning
-from checkwise.store.pruning import plan_pruning as plan_pruning
 from checkwise.store.reading import check_folder as check_folder
 from checkwise.store.reading import check_tree as check_tree
 from checkwise.store.reading import has_file as has_file

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from checkwise.errors import InputError
-from checkwise.store.whole_files import sync_folder, writing
+from checkwise.store.whole_files import sync_file, sync_folder, sync_tree, writing
 
 _BEING_DELETED: Final = ".being-deleted"
 OUTSIDE: Final = "outside the folder; name it with --checkpoints"
@@ -37,44 +37,113 @@ class Home:
     folders: tuple[Path, ...] = ()
     spared: tuple[Path, ...] = ()
 
-    def objection(self, path: Path) -> str:
-        """Why a file or folder stays, in a few words; empty where it may go."""
+    def objection(self, path: Path, state: str | None = None) -> str:
+        """Why a file or folder stays, in a few words; empty where it may go, or is gone.
+
+        ``state`` is from ``state_of``, when it was recorded; None where nothing was.
+        """
         if self.is_part(path):
             return "holds the run"
         homes = [real_place(folder) for folder in self.folders]
         inside = all(any(place.is_relative_to(h) for h in homes) for place in _places(path))
-        return "" if inside and path.name != ".." else OUTSIDE
+        if not inside or path.name == "..":
+            return OUTSIDE
+        changed = state is not None and os.path.lexists(path) and state_of(path) != state
+        return "changed since it was saved" if changed else ""
 
     def is_part(self, path: Path) -> bool:
         """Whether a path is a home, is spared, or is around one or in what is spared."""
         homes, spared = ([real_place(p) for p in paths] for paths in (self.folders, self.spared))
         return any(
-            is_shared(place, spared) or any(home.is_relative_to(place) for home in homes)
+            _is_shared(place, spared) or any(home.is_relative_to(place) for home in homes)
             for place in _places(path)
         )
 
 
 @dataclass(frozen=True)
-class Deleted:
-    """What was deleted: steps, their paths, and the bytes that this freed."""
+class SavedCheckpoint:
+    """One saved checkpoint; ``why`` it stays, empty if it goes. Outside its home, 0 ``bytes``."""
 
-    steps: tuple[int, ...] = ()
-    paths: tuple[Path, ...] = ()
-    bytes: int = 0
+    step: int
+    path: Path
+    bytes: int
+    why: str
 
 
-def objection(path: Path, home: Home, state: str | None = None) -> str:
-    """Why a checkpoint stays, in a few words; empty where it may go, or is gone already.
+@dataclass(frozen=True)
+class Pruning:
+    """Every saved checkpoint of a run, in the order of steps."""
+
+    checkpoints: tuple[SavedCheckpoint, ...]
+
+    @property
+    def stays(self) -> frozenset[int]:
+        """Steps whose checkpoints stay."""
+        return frozenset(saved.step for saved in self.checkpoints if saved.why)
+
+    @property
+    def goes(self) -> tuple[SavedCheckpoint, ...]:
+        """The checkpoints to delete."""
+        return tuple(saved for saved in self.checkpoints if not saved.why)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Steps whose checkpoints go."""
+        return tuple(saved.step for saved in self.goes)
+
+    @property
+    def bytes(self) -> int:
+        """What deleting them frees."""
+        return sum({saved.path: saved.bytes for saved in self.goes}.values())
+
+
+def plan_pruning(
+    saved: Mapping[int, Path],
+    reasons: Mapping[int, str],
+    *,
+    home: Home,
+    states: Mapping[int, str] | None = None,
+) -> Pruning:
+    """Decide about every saved checkpoint; nothing is deleted here.
 
     Args:
-        path: the file or folder.
-        home: where deleting is allowed.
-        state: from ``state_of``, when it was recorded; None where nothing was.
+        saved: step → file or folder, in the order of saving.
+        reasons: steps that stay, and why.
+        home: what is outside of it stays.
+        states: step → state of its checkpoint when it was recorded; what changed since stays.
     """
-    if why := home.objection(path):
-        return why
-    changed = state is not None and os.path.lexists(path) and state_of(path) != state
-    return "changed since it was saved" if changed else ""
+    why = dict(reasons)
+    for step, path in saved.items():
+        if step not in why and (objection := home.objection(path, (states or {}).get(step))):
+            why[step] = objection
+    stay = {step: real_place(saved[step]) for step in saved if step in why}
+    for step, path in saved.items():
+        if step not in why and (bound := _bound_to(path, stay)):
+            why[step] = bound
+    return Pruning(
+        tuple(
+            SavedCheckpoint(
+                step, path, 0 if home.objection(path) else size_of(path), why.get(step, "")
+            )
+            for step, path in sorted(saved.items())
+        )
+    )
+
+
+def _bound_to(path: Path, stay: Mapping[int, Path]) -> str:
+    """Why a checkpoint cannot go although no policy keeps it."""
+    place = real_place(path)
+    for step, other in stay.items():
+        if _is_shared(place, (other,)):
+            return f"part of step {step}"
+    if path.suffix == ".index" and any(path.parent.glob(f"{path.stem}.data-*")):
+        return "one of several files"
+    with suppress(OSError), os.scandir(place.parent) as entries:
+        links = sorted(Path(entry.path) for entry in entries if entry.is_symlink())
+        for link in links:  # such as last.ckpt
+            if real_place(link) == place:
+                return f"{link.name} leads to it"
+    return ""
 
 
 def delete_others(
@@ -83,7 +152,7 @@ def delete_others(
     *,
     home: Home,
     states: Mapping[int, str] | None = None,
-) -> Deleted:
+) -> tuple[int, ...]:
     """Delete the saved checkpoints of all steps but those to keep and the one saved last.
 
     The checkpoint saved last is synced first, so that a crash never takes the old one and leaves
@@ -95,23 +164,24 @@ def delete_others(
         keep: steps that stay. The choice has to be among them.
         home: what is outside of it stays.
         states: step → state of its checkpoint when it was recorded; what changed since stays.
+
+    Returns:
+        The steps whose checkpoints were deleted.
     """
-    if not saved:
-        return Deleted()
     for folder in {path.parent for path in saved.values()}:
         remove_leftovers(folder, home)
-    newest = list(saved)[-1]
+    newest = list(saved)[-1] if saved else None
     stay = {*keep, newest}
     places = [real_place(saved[step]) for step in saved if step in stay]
     going = {
         step: path
         for step, path in saved.items()
         if step not in stay
-        and not is_shared(real_place(path), places)
-        and not objection(path, home, (states or {}).get(step))
+        and not _is_shared(real_place(path), places)
+        and not home.objection(path, (states or {}).get(step))
     }
-    if not going:
-        return Deleted()
+    if newest is None or not going:
+        return ()
     if not os.path.lexists(saved[newest]):
         raise InputError(
             f"Expected the checkpoint of step {newest}, which was saved last, but there is nothing "
@@ -120,11 +190,9 @@ def delete_others(
         )
     if not home.objection(saved[newest]):  # what a file names elsewhere is not even walked
         sync_checkpoint(saved[newest])
-    freed = 0
     for path in going.values():
-        freed += size_of(path)
         delete_checkpoint(path, home)
-    return Deleted(tuple(going), tuple(going.values()), freed)
+    return tuple(going)
 
 
 def delete_checkpoint(path: Path, home: Home) -> None:
@@ -174,8 +242,7 @@ def state_of(path: Path) -> str:
         True
     """
     digest = hashlib.sha256()
-    inside = sorted(Path(at, name) for at, _, names in os.walk(path) for name in names)
-    for file in inside or [path]:
+    for file in sorted(_files(path)):
         with suppress(OSError):
             status = file.lstat()
             name = os.fsencode(file.relative_to(path))
@@ -186,12 +253,7 @@ def state_of(path: Path) -> str:
 def sync_checkpoint(path: Path) -> None:
     """Flush a file, or everything in a folder, to the disk, and its name too."""
     with writing(path.parent, then="nothing was deleted"):
-        for folder, _, files in os.walk(path):
-            for name in files:
-                _sync_file(Path(folder, name))
-            sync_folder(Path(folder))
-        if not path.is_dir():
-            _sync_file(path)
+        sync_tree(path) if path.is_dir() else sync_file(path)
         sync_folder(path.parent)
 
 
@@ -202,9 +264,8 @@ def size_of(path: Path) -> int:
         >>> size_of(Path("there is no such file"))
         0
     """
-    files = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
     size = 0
-    for file in files or [path]:
+    for file in _files(path):
         with suppress(OSError):
             status = file.lstat()
             if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
@@ -212,14 +273,9 @@ def size_of(path: Path) -> int:
     return size
 
 
-def _sync_file(path: Path) -> None:
-    if path.is_symlink() and not path.exists():
-        return
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+def _files(path: Path) -> list[Path]:
+    """The files in a folder, or the path itself where it holds none."""
+    return [Path(folder, name) for folder, _, names in os.walk(path) for name in names] or [path]
 
 
 def _places(path: Path) -> tuple[Path, Path]:
@@ -232,6 +288,6 @@ def real_place(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def is_shared(place: Path, kept: Iterable[Path]) -> bool:
+def _is_shared(place: Path, kept: Iterable[Path]) -> bool:
     """Whether a checkpoint that stays is the same file, in this folder, or around it."""
     return any(place.is_relative_to(other) or other.is_relative_to(place) for other in kept)

@@ -28,7 +28,6 @@ from checkwise.words import shown
 
 SCHEMA: Final = 2
 _START: Final = b'{"checkwise":"live selection",'
-_READING: Final = ("bins", "bandwidth", "held_out", "sources")
 # What the first line holds, with its kinds.
 _FORM: Final[Mapping[str, tuple[type, ...]]] = {
     "checkwise": (str,),
@@ -39,18 +38,9 @@ _FORM: Final[Mapping[str, tuple[type, ...]]] = {
     "held_out": (list,),
     "sources": (list,),
 }
-# What the choice holds besides parameters of its rule; all but the rule may be left out.
-_CHOICE: Final[Mapping[str, tuple[type, ...]]] = {
-    "rule": (str,),
-    "weights": (str, dict),
-    "worst_domain": (bool,),
-    "directions": (dict,),
-    "guard": (bool,),
-    "tolerance": (str,),
-    "alpha": (int, float),
-}
 _USUAL_STEM: Final = "checkwise"  # of the journals that callbacks write
 _KEPT: Final = "every record before it is kept"
+_LONGEST: Final = 4000  # bytes of a path; systems allow 4096, with the folder before it
 
 
 class LiveJournal:
@@ -58,7 +48,7 @@ class LiveJournal:
 
     Args:
         path: the file; created with its folder if there is none.
-        settings: the rule and everything else that decides the choice.
+        settings: the rule and everything else that decides the choice, as JSON.
 
     Raises:
         InputError: another process writes to it, it belongs to another rule or other settings, or
@@ -70,24 +60,40 @@ class LiveJournal:
         self.path = path
         self._file = -1
         with writing(path.parent, path.name, then=_KEPT):
-            self._file = _open(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            has_file(path.parent, path.name)  # refuses anything but a regular file
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._file = os.open(path, flags, 0o666)
             try:
-                _lock(self._file, path)
-                content = _content(self._file)
+                self._lock()
+                with os.fdopen(self._file, "rb", closefd=False) as file:
+                    content = file.read()
                 self.lines = _lines(content, path)
                 self._length = content.rfind(b"\n") + 1
-                header = _header(settings)
                 if self.lines:
-                    _check_form(self.lines[0], path)
-                    _check_same(self.lines.pop(0), header, path)
+                    _check_same(self.lines.pop(0), settings, path)
                 os.ftruncate(self._file, self._length)  # a line that was being written
                 if not self._length:
-                    self.append(header)
+                    self.append({"checkwise": "live selection", "schema": SCHEMA, **settings})
                     sync_folder(path.parent)
             except BaseException:
                 self.close()
                 raise
         _OPEN.add(self)
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"Expected to be the only one to write to {self.path}, but another LiveSelector "
+                "has it open: wait for that training to end, `close()` it in this process, or name "
+                "another journal.",
+                code="busy",
+            ) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP):
+                raise  # some network file systems have no locks
 
     def append(self, line: Mapping[str, Any]) -> None:
         """Add one line; it has reached the disk when this returns, or left nothing."""
@@ -124,72 +130,6 @@ class LiveJournal:
         self.close()
 
 
-def read_live_journal(
-    path: Path, settings: Mapping[str, Any] | None = None
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The first line and the others, of a journal that another process may be writing to."""
-    if not path.exists():
-        raise InputError(
-            f"Expected a journal, but there is nothing at {path}: check the path.", code="missing"
-        )
-    header, *lines = _lines(read_file(path.parent, path.name), path) or [{}]
-    if not header:
-        raise InputError(f"Expected records in {path}, but there is none yet.", code="empty")
-    _check_form(header, path)
-    if settings is not None:
-        _check_same(header, _header(settings), path)
-    return header, lines
-
-
-def is_live_journal(path: Path) -> bool:
-    """Whether a file is the journal of a live selection."""
-    try:
-        with open_regular(path) as file:
-            return file.read(len(_START)) == _START
-    except OSError:
-        return False
-
-
-def live_journals(folder: Path) -> list[Path]:
-    """The journals that lie in a folder."""
-    return sorted(path for path in folder.glob("*.jsonl") if is_live_journal(path))
-
-
-def beside(journal: Path, name: str) -> Path:
-    """A file or folder that belongs to a journal.
-
-    Example:
-        >>> beside(Path("run/checkwise.jsonl"), "predictions").as_posix()
-        'run/predictions'
-        >>> beside(Path("run/b.jsonl"), "predictions").as_posix()
-        'run/b-predictions'
-    """
-    return journal.with_name(name if journal.stem == _USUAL_STEM else f"{journal.stem}-{name}")
-
-
-def settings_of(header: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """The arguments of a ``LiveSelector`` that a journal was begun with.
-
-    Raises:
-        InputError: a rule that is known does not take them.
-    """
-    from checkwise.selection import (
-        LiveSelection,  # brings rules along
-        get_rule,
-    )
-
-    settings = {**header["choice"], **{name: header[name] for name in _READING}}
-    try:
-        get_rule(settings["rule"])
-    except InputError:
-        return settings  # of a plug-in that is not loaded
-    try:
-        LiveSelection(**settings)
-    except (InputError, TypeError):
-        raise damaged(path, 1, header) from None
-    return settings
-
-
 _OPEN: weakref.WeakSet[LiveJournal] = weakref.WeakSet()
 
 
@@ -202,32 +142,46 @@ def _release_in_child() -> None:
 os.register_at_fork(after_in_child=_release_in_child)
 
 
-def _open(path: Path) -> int:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    has_file(path.parent, path.name)  # refuses anything but a regular file
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-
-
-def _lock(file: int, path: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+def read_live_journal(
+    path: Path, settings: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The first line and the others, of a journal that another process may be writing to."""
+    if not path.exists():
         raise InputError(
-            f"Expected to be the only one to write to {path}, but another LiveSelector has it "
-            "open: wait for that training to end, `close()` it in this process, or name another "
-            "journal.",
-            code="busy",
-        ) from None
-    except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP):
-            raise  # some network file systems have no locks
+            f"Expected a journal, but there is nothing at {path}: check the path.", code="missing"
+        )
+    lines = _lines(read_file(path.parent, path.name), path)
+    if not lines:
+        raise InputError(f"Expected records in {path}, but there is none yet.", code="empty")
+    if settings is not None:
+        _check_same(lines[0], settings, path)
+    return lines[0], lines[1:]
 
 
-def _content(file: int) -> bytes:
-    content = bytearray()
-    while part := os.pread(file, 1 << 24, len(content)):
-        content += part
-    return bytes(content)
+def live_journals(place: Path) -> list[Path]:
+    """The journal of a live selection that a file is, or those that lie in a folder."""
+    files = sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
+    return [file for file in files if _is_live_journal(file)]
+
+
+def _is_live_journal(path: Path) -> bool:
+    try:
+        with open_regular(path) as file:
+            return file.read(len(_START)) == _START
+    except OSError:
+        return False
+
+
+def beside(journal: Path, name: str) -> Path:
+    """A file or folder that belongs to a journal.
+
+    Example:
+        >>> beside(Path("run/checkwise.jsonl"), "predictions").as_posix()
+        'run/predictions'
+        >>> beside(Path("run/b.jsonl"), "predictions").as_posix()
+        'run/b-predictions'
+    """
+    return journal.with_name(name if journal.stem == _USUAL_STEM else f"{journal.stem}-{name}")
 
 
 def _lines(content: bytes, path: Path) -> list[dict[str, Any]]:
@@ -245,24 +199,20 @@ def _lines(content: bytes, path: Path) -> list[dict[str, Any]]:
         except ValueError:
             value = None
         if not isinstance(value, dict):
-            raise damaged(path, number, line)
+            raise damaged_line(path, number, line)
         lines.append(value)
+    if lines:
+        _check_form(lines[0], path)
     return lines
 
 
-def damaged(path: Path, number: int, line: object) -> InputError:
+def damaged_line(path: Path, number: int, line: object) -> InputError:
     """The error about a line that checkwise did not write like this."""
     return InputError(
         f"Expected a record, but got {shown(line)} in line {number} of {path}: the file is "
         "damaged; restore it, or remove it to begin without its records.",
         code="damaged",
     )
-
-
-def _header(settings: Mapping[str, Any]) -> dict[str, Any]:
-    from checkwise.selection import plain  # brings rules along
-
-    return {"checkwise": "live selection", "schema": SCHEMA, **plain(settings)}
 
 
 def _check_form(header: Mapping[str, Any], path: Path) -> None:
@@ -274,24 +224,22 @@ def _check_form(header: Mapping[str, Any], path: Path) -> None:
             "away to begin a new one.",
             code="format",
         )
-    choice = header.get("choice")
-    if set(header) != set(_FORM) or not isinstance(choice, dict) or not choice.get("rule"):
-        raise damaged(path, 1, header)
-    kinds = [(header[name], kinds) for name, kinds in _FORM.items()]
-    kinds += [(choice[name], kinds) for name, kinds in _CHOICE.items() if name in choice]
-    if not all(type(value) in allowed for value, allowed in kinds) or set(choice) & set(_FORM):
-        raise damaged(path, 1, header)
-    directions = choice.get("directions", {}).values()
-    names = (*header["held_out"], *header["sources"], *directions)
-    if not all(isinstance(name, str) for name in names):
-        raise damaged(path, 1, header)
+    if (
+        set(header) != set(_FORM)
+        or not all(type(header[name]) in kinds for name, kinds in _FORM.items())
+        or not all(isinstance(name, str) for name in (*header["held_out"], *header["sources"]))
+        or not isinstance(header["choice"].get("rule"), str)
+        or set(header["choice"]) & set(_FORM)
+    ):
+        raise damaged_line(path, 1, header)
 
 
 def _check_same(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) -> None:
     """Refuse a journal of another rule or of other settings."""
+    begun = {name: there[name] for name in there if name not in ("checkwise", "schema")}
     differences = [
         f"{name} was {_shown(before)} and is {_shown(now)}"
-        for name, before, now in _pairs(there, here)
+        for name, before, now in _pairs(begun, here)
         if not _same(before, now)
     ]
     if differences:
@@ -327,9 +275,6 @@ def _same(one: Any, other: Any) -> bool:
         return Decimal(str(one)) == Decimal(str(other))
     except ArithmeticError:
         return False
-
-
-_LONGEST: Final = 4000  # bytes of a path; systems allow 4096, with the folder before it
 
 
 @dataclass
@@ -372,7 +317,7 @@ class LiveHistory:
                     raise ValueError("a set that is held out")
                 history.apply(line)
             except (KeyError, TypeError, ValueError, InputError):
-                raise damaged(path, number, line) from None
+                raise damaged_line(path, number, line) from None
         return history
 
     def apply(self, line: Mapping[str, Any]) -> None:
@@ -398,7 +343,12 @@ class LiveHistory:
             self.checkpoints[step], self.states[step], self._saved_to[place] = place, state, step
             self.without_weights.discard(step)
         elif "resumed" in line:
-            self._forget_after(_whole(line["resumed"]))
+            last = _whole(line["resumed"])
+            self.forgotten |= {step for step in self.records if step > last}
+            for steps in (self.records, self.checkpoints):
+                for later in [step for step in steps if step > last]:
+                    del steps[later]
+            self.without_weights = {step for step in self.without_weights if step <= last}
         else:
             self.forget_weights([_whole(step) for step in line["deleted"]])
 
@@ -407,14 +357,6 @@ class LiveHistory:
         for step in steps:
             self.checkpoints.pop(step, None)
             self.without_weights.add(step)
-
-    def _forget_after(self, step: int) -> None:
-        for later in [s for s in self.records if s > step]:
-            del self.records[later]
-            self.forgotten.add(later)
-        for later in [s for s in self.checkpoints if s > step]:
-            del self.checkpoints[later]
-        self.without_weights = {s for s in self.without_weights if s <= step}
 
 
 def _whole(step: object) -> int:
@@ -425,8 +367,8 @@ def _whole(step: object) -> int:
 
 def _path(value: object) -> Path:
     path = Path(_text(value))
-    if len(os.fsencode(path)) > _LONGEST or any(
-        len(os.fsencode(name)) > LONGEST_NAME for name in path.parts
+    if max(map(len, map(os.fsencode, path.parts)), default=0) > LONGEST_NAME or (
+        len(os.fsencode(path)) > _LONGEST
     ):
         raise ValueError("no path that a system has")
     return path

@@ -112,6 +112,25 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def sync_file(path: Path) -> None:
+    """Flush a file to disk; a link that leads nowhere has nothing to flush."""
+    if path.is_symlink() and not path.exists():
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Flush a folder and everything in it to disk."""
+    for place, _, files in os.walk(folder):
+        for name in files:
+            sync_file(Path(place, name))
+        sync_folder(Path(place))
+
+
 class StoreError(InputError):
     """A folder cannot be written; its files are whole, and the same command continues."""
 

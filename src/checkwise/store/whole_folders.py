@@ -1,4 +1,4 @@
-"""A folder that appears whole or not at all, for a cohort that is made in one go."""
+"""A folder that appears whole or not at all, for a cohort or a copy that is made in one go."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from tempfile import mkdtemp
 from typing import Final
 
 from checkwise.errors import InputError
-from checkwise.store.whole_files import StoreError, sync_folder, write_with, writing
+from checkwise.store.whole_files import sync_folder, sync_tree, write_with, writing
 
+KERAS: Final = (".keras", ".weights.h5")  # endings without which Keras neither saves nor loads
+MOST_FILES: Final = 100_000
 _BUILDING: Final = ".building"
+_CHUNK: Final = 1 << 24  # bytes
 _HERE, _SWAP = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
@@ -27,8 +30,7 @@ _HERE, _SWAP = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 def new_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
     """A folder to fill, which takes the name ``out`` when the block ends without an error.
 
-    A process that is killed inside the block leaves nothing under that name, or what was there; in
-    the one instant where two names cannot be swapped in one step, the next attempt brings it back.
+    A process that is killed inside the block leaves nothing under that name, or what was there.
 
     Args:
         out: the name.
@@ -38,13 +40,14 @@ def new_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
         InputError: something is there already.
         StoreError: the folder around it cannot be written.
     """
-    _clear_killed(Path(os.path.abspath(out)))
     replace = replace and out.is_dir() and not out.is_symlink()
     _check_movable(out) if replace else check_new(out)
     out = Path(os.path.abspath(out))
+    _clear_killed(out)
     then = "what was there is as it was" if replace else "nothing was left there"
     with writing(out.parent, then=then), _workplace(out) as place:
         yield place
+        sync_tree(place)
         _put_in_place(place, out, replace=replace)
         with writing(out.parent, then=f"the new folder is at {out}, but a power cut may lose it"):
             sync_folder(out.parent)
@@ -52,14 +55,10 @@ def new_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
 
 def check_new(out: Path) -> None:
     """Refuse a place where something is already."""
-    if out.is_symlink() or (out.exists() and not out.is_dir()):
+    if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
+        kind = "not empty" if out.is_dir() and not out.is_symlink() else "a file or a link"
         raise InputError(
-            f"Expected a new folder, but {out} is a file or a link: choose another.",
-            code="exists",
-        )
-    if out.exists() and any(out.iterdir()):
-        raise InputError(
-            f"Expected a new folder, but {out} is not empty: choose another.", code="exists"
+            f"Expected a new folder, but {out} is {kind}: choose another.", code="exists"
         )
     _check_movable(out)
 
@@ -79,18 +78,11 @@ def _clear_killed(out: Path) -> None:
     What is not surely such a folder stays: its whole name and all that is in it must be ours.
     """
     ours = re.compile(rf"\.{re.escape(out.name)}\.[a-z0-9_]{{8}}{re.escape(_BUILDING)}")
-    names: list[str] = []
     with suppress(OSError):
-        names = os.listdir(out.parent)
-    for around in [out.parent / name for name in names if ours.fullmatch(name)]:
-        place = around / out.name
-        with suppress(OSError), locked(around):
-            if not set(os.listdir(around)) <= {place.name, _aside(place).name}:
-                continue
-            if _half_done(place):
-                _bring_back(_aside(place), out)
-            if not _half_done(place):
-                shutil.rmtree(around)
+        for around in [path for path in out.parent.iterdir() if ours.fullmatch(path.name)]:
+            with suppress(OSError), locked(around):
+                if set(os.listdir(around)) <= {out.name}:
+                    shutil.rmtree(around)
 
 
 @contextmanager
@@ -104,8 +96,7 @@ def _workplace(out: Path) -> Iterator[Path]:
             place.mkdir()
             yield place
     finally:
-        if not _half_done(around / out.name):
-            shutil.rmtree(around, ignore_errors=True)
+        shutil.rmtree(around, ignore_errors=True)
 
 
 @contextmanager
@@ -124,13 +115,16 @@ def locked(folder: Path) -> Iterator[int]:
 
 
 def _put_in_place(place: Path, out: Path, *, replace: bool) -> None:
-    for folder, _, _ in os.walk(place):
-        sync_folder(Path(folder))
+    if replace:
+        if not _swapped(place, out):
+            raise InputError(
+                f"Expected a disk that can replace {out} in one step, but this one cannot swap two "
+                "names: remove the folder first, or choose another name.",
+                code="exists",
+            )
+        return
     try:
-        if replace:
-            _exchange(place, out)
-        else:
-            place.replace(out)
+        place.replace(out)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise InputError(
@@ -141,54 +135,10 @@ def _put_in_place(place: Path, out: Path, *, replace: bool) -> None:
         raise
 
 
-def _exchange(place: Path, out: Path) -> None:
-    """Put ``place`` where ``out`` is: in one step where the system can, otherwise in two."""
-    if _swapped(place, out):
-        return
-    aside = _aside(place)
-    try:
-        out.rename(aside)
-        place.rename(out)
-    except BaseException as error:
-        try:
-            _bring_back(aside, out)
-        finally:
-            if _half_done(place):
-                raise StoreError(
-                    f"Expected to put a new folder at {out}, but got: "
-                    f"{getattr(error, 'strerror', None) or type(error).__name__}. What was there "
-                    f"is whole, at {aside}: move it back, or run the same command again, which "
-                    "does so first."
-                ) from error
-        raise
-
-
 def _swapped(place: Path, out: Path) -> bool:
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     names = (_HERE, os.fsencode(place), _HERE, os.fsencode(out), _SWAP)
     return rename is not None and rename(*names) == 0
-
-
-def _aside(place: Path) -> Path:
-    """Where the old folder waits while the new one takes its name."""
-    return place.with_name(f"{place.name}.replaced")
-
-
-def _half_done(place: Path) -> bool:
-    """Whether the old folder waits aside and the new one has not taken its name."""
-    return _aside(place).exists() and place.exists()
-
-
-def _bring_back(aside: Path, out: Path) -> None:
-    if aside.is_dir() and not out.exists():
-        aside.rename(out)
-
-
-MOST_FILES: Final = 100_000
-KERAS: Final = (".keras", ".weights.h5")  # endings without which Keras neither saves nor loads
-_CHUNK: Final = 1 << 24  # bytes
-# Called with bytes copied and bytes in all.
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -206,7 +156,7 @@ def copy_checkpoint(
     *,
     replace: bool = False,
     ready: Callable[[], None] = lambda: None,
-    progress: Progress = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Copy a file or a folder with all that is in it.
 
@@ -222,34 +172,32 @@ def copy_checkpoint(
         StoreError: the folder around ``out`` cannot be written.
     """
     folders, files = tree_of(source) if source.is_dir() else ([], [_file(source, "", source)])
-    total = sum(file.size for file in files)
-    _check_space(source, total, out)
-    copied = 0
+    total, free = sum(file.size for file in files), shutil.disk_usage(out.absolute().parent).free
+    if total > free:
+        raise InputError(
+            f"Expected {total / 1e9:.2f} GB of free space for a copy of {source}, but "
+            f"{out.absolute().parent} has {free / 1e9:.2f} GB: free some space, or choose another "
+            "disk.",
+            code="system",
+        )
 
-    def copy(file: Source, target: Path) -> None:
-        nonlocal copied
-        with target.open("xb") as writing:
-            for chunk in _chunks(file.path):
-                writing.write(chunk)
-                copied += len(chunk)
-                progress(copied, total)
-            writing.flush()
-            os.fsync(writing.fileno())
+    def copy(place: Path) -> None:
+        copied = 0
+        for file in files:
+            with (place / file.name).open("xb") as target:
+                for chunk in _chunks(file.path):
+                    target.write(chunk)
+                    copied += len(chunk)
+                    progress(copied, total)
+        ready()
 
     if not source.is_dir():
-
-        def write(temporary: Path) -> None:
-            copy(files[0], temporary)
-            ready()
-
-        write_with(out, write)
+        write_with(out, copy)
         return
     with new_folder(out, replace=replace) as place:
         for name in folders:
             (place / name).mkdir()
-        for file in files:
-            copy(file, place / file.name)
-        ready()
+        copy(place)
 
 
 def tree_of(folder: Path) -> tuple[list[str], list[Source]]:
@@ -258,11 +206,10 @@ def tree_of(folder: Path) -> tuple[list[str], list[Source]]:
     inner: list[str] = []
     files: list[Source] = []
     for place, folders, names in os.walk(root, onerror=_refuse_folder):
-        for name in (*folders, *names):
-            path = Path(place, name)
-            below = str(path.relative_to(root))
+        for path in (Path(place, name) for name in (*folders, *names)):
             if path.is_symlink():
                 _check_link(path, root)
+            below = str(path.relative_to(root))
             if path.is_dir():
                 inner.append(below)
             else:
@@ -282,19 +229,16 @@ def _chunks(path: Path) -> Iterator[bytes]:
             while chunk := file.read(_CHUNK):
                 yield chunk
     except OSError as error:
-        raise _unreadable(path, error) from None
+        error.filename = str(path)
+        _refuse_folder(error)
 
 
 def _refuse_folder(error: OSError) -> None:
-    raise _unreadable(Path(error.filename), error)
-
-
-def _unreadable(path: Path, error: OSError) -> InputError:
-    return InputError(
-        f"Expected a readable checkpoint, but {path} cannot be read ({error.strerror}): check its "
-        "permissions.",
+    raise InputError(
+        f"Expected a readable checkpoint, but {error.filename} cannot be read ({error.strerror}): "
+        "check its permissions.",
         code="system",
-    )
+    ) from None
 
 
 def _check_link(path: Path, root: Path) -> None:
@@ -318,14 +262,3 @@ def _file(path: Path, name: str, checkpoint: Path) -> Source:
             code="outside",
         )
     return Source(path, name, status.st_size)
-
-
-def _check_space(source: Path, size: int, out: Path) -> None:
-    free = shutil.disk_usage(out.absolute().parent).free
-    if size > free:
-        raise InputError(
-            f"Expected {size / 1e9:.2f} GB of free space for a copy of {source}, but "
-            f"{out.absolute().parent} has {free / 1e9:.2f} GB: free some space, or choose another "
-            "disk.",
-            code="system",
-        )

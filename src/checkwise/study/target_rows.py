@@ -53,7 +53,7 @@ from checkwise.records import (
     texts,
     whole_numbers,
 )
-from checkwise.store import is_live_journal
+from checkwise.store import live_journals
 
 UNNAMED = "target"  # in a table without a column of domains
 
@@ -87,7 +87,7 @@ def beyond_source(file: Path, request: Request) -> dict[RunKey | None, BeyondSou
     Raises:
         InputError: a value is no number or out of range, or a checkpoint has two rows.
     """
-    if is_live_journal(file):  # of a training, which is validated on sources alone
+    if live_journals(file):  # of a training, which is validated on sources alone
         return {}
     kind = file.suffix.lower()
     if kind == ".csv":
