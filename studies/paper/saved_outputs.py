@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from checkwise.store import finished, read_trajectory, source_logits
+from checkwise.store import finished, read_run
 from checkwise.study import Targets
 from checkwise.study.baselines import KEPT_BYTES, KeptOutputs, OpenRun, OpenRuns
 from checkwise.study.folder import open_cohort
@@ -35,14 +35,17 @@ def opening(cohort: Path, roots: Mapping[str, str]) -> OpenRuns:
 def saved(run: OpenRun, step: int) -> Outputs:
     """What a run saved at one step, in the order of its parts."""
     targets = Targets(run.folder, run.key.held_out)
-    logits = {("source", name): z for name, (z, _) in source_logits(run.folder, step).items()}
+    logits = {
+        ("source", name): z
+        for name, (z, _) in read_run(run.folder).predictions().logits(step).items()
+    }
     for name in run.key.held_out:
         logits["heldout", name] = targets.logits(name, step)[name][0]
     return Outputs(run.parts, tuple(logits[part.role, part.domain] for part in run.parts))
 
 
 def _steps(folder: Path) -> Iterator[int]:
-    run = read_trajectory(folder)
+    run = read_run(folder).trajectory()
     yield from run.steps[~run.diverged].tolist()
 
 

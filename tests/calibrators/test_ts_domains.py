@@ -18,7 +18,7 @@ from checkwise.calibrators.temperature import scaled
 from checkwise.calibrators.ts_domains import Likeness
 from checkwise.metrics import Logits, entries
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import source_logits
+from checkwise.store import read_run
 from checkwise.study.folder import write_run
 from checkwise.study.protocols import WALD_RECALIBRATED, with_recalibrated_ece
 from tests.refusals import refused
@@ -131,15 +131,15 @@ def save(folder: Path, step: int, logits: Logits) -> None:
 def test_saved_source_logits_are_read_and_faults_named(tmp_path: Path) -> None:
     write_run(tmp_path, RunKey("PACS", "ERM", ("sketch",), 0, 0), {})
     with refused('missing: step-000100 … npz … `logits = "source"`'):
-        source_logits(tmp_path, 100)
+        read_run(tmp_path).predictions().logits(100)
     save(tmp_path, 100, DOMAINS)
-    assert sorted(source_logits(tmp_path, 100)) == ["a", "b"]
+    assert sorted(read_run(tmp_path).predictions().logits(100)) == ["a", "b"]
     save(tmp_path, 100, {"sketch": DOMAINS["a"]})
     with refused("held-out: held-out"):
-        source_logits(tmp_path, 100)
+        read_run(tmp_path).predictions().logits(100)
     (tmp_path / "predictions/source/step-000100.npz").write_bytes(b"PK nonsense")
     with refused("damaged"):
-        source_logits(tmp_path, 100)
+        read_run(tmp_path).predictions().logits(100)
 
 
 def recorded(saved: dict[int, Logits]) -> Trajectory:

@@ -14,7 +14,7 @@ import checkwise as cw
 from checkwise.cli import main
 from checkwise.deployed import read_checkpoint
 from checkwise.errors import InputError
-from checkwise.store import layout, read_run, source_logits
+from checkwise.store import layout, read_run
 from checkwise.study import Cohort, read_heldout
 from checkwise.study.folder import open_cohort, pack, verify
 from checkwise.study.sweep.progress import cohort_status
@@ -39,7 +39,9 @@ READERS: dict[str, Callable[[Path], object]] = {
     "run.json": lambda cohort: cw.load(first_run(cohort)),
     "source.jsonl": lambda cohort: Cohort.open(cohort).select("ac-nc"),
     "heldout/sketch.jsonl": lambda cohort: Cohort.open(cohort).evaluate("ac-nc"),
-    "predictions/source/step-000100.npz": lambda cohort: source_logits(first_run(cohort), 100),
+    "predictions/source/step-000100.npz": lambda cohort: (
+        read_run(first_run(cohort)).predictions().logits(100)
+    ),
     "predictions/heldout/sketch/step-000100.npz": lambda cohort: read_heldout(
         first_run(cohort), "sketch", 100
     ),

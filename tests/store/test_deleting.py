@@ -181,7 +181,7 @@ def test_the_newest_is_synced_and_nothing_outside_is_listed_as_deleted(tmp_path:
     saved = {1: tmp_path / "1", 2: tmp_path / "home/2", 3: tmp_path / "home/3"}
     for path in saved.values():
         path.touch()
-    assert delete_others(saved, (), home=Home((tmp_path / "home",))).steps == (2,)
+    assert delete_others(saved, (), home=Home((tmp_path / "home",))) == (2,)
     assert saved[1].exists()
 
 

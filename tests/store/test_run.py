@@ -14,7 +14,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.errors import InputError
-from checkwise.store import layout, read_trajectory
+from checkwise.store import layout, read_run
 from checkwise.study.folder import sealed_results as read_heldout
 from checkwise.study.train.checkpoint_files import kept_steps
 from tests.refusals import refused
@@ -53,7 +53,7 @@ def opened() -> Iterator[list[str]]:
 
 
 def test_a_trajectory_carries_every_metric_exactly(run: Path) -> None:
-    found = read_trajectory(run)
+    found = read_run(run).trajectory()
     lines = [json.loads(line) for line in (run / layout.SOURCE_FILE).read_text().splitlines()]
     assert found.steps.tolist() == [0, 3, 6, 9, 12]
     assert found.domains == ("0", "15")
@@ -77,7 +77,7 @@ def test_journals_name_no_time_and_no_host(run: Path) -> None:
 
 
 def test_selection_opens_nothing_held_out(run: Path, opened: list[str]) -> None:
-    cw.select(read_trajectory(run))
+    cw.select(read_run(run).trajectory())
     LISTENING[0] = False
     assert any(path.endswith("source.jsonl") for path in opened)
     assert not [path for path in opened if "heldout" in path]
@@ -85,7 +85,7 @@ def test_selection_opens_nothing_held_out(run: Path, opened: list[str]) -> None:
 
 @pytest.mark.parametrize("spoil", ["remove", "poison", "lock"])
 def test_selection_does_not_change_with_what_is_held_out(run: Path, spoil: str) -> None:
-    before = cw.select(read_trajectory(run)).to_json()
+    before = cw.select(read_run(run).trajectory()).to_json()
     place = run / layout.HELDOUT_FOLDER
     if spoil == "remove":
         shutil.rmtree(place)
@@ -95,7 +95,7 @@ def test_selection_does_not_change_with_what_is_held_out(run: Path, spoil: str) 
     else:
         os.chmod(place, 0)
     try:
-        assert cw.select(read_trajectory(run)).to_json() == before
+        assert cw.select(read_run(run).trajectory()).to_json() == before
     finally:
         if place.exists():
             os.chmod(place, 0o755)
@@ -115,7 +115,7 @@ def test_a_torn_last_line_is_passed_over(run: Path) -> None:
     (run / layout.DONE_FILE).unlink()
     with (run / layout.SOURCE_FILE).open("ab") as file:
         file.write(b'{"step":15,"div')
-    found = read_trajectory(run)
+    found = read_run(run).trajectory()
     assert len(found) == 5
     assert found.notes == ("the run is not finished",)
 
@@ -125,17 +125,17 @@ def test_another_schema_is_refused_by_name(run: Path, schema: int, advice: str) 
     content = json.loads((run / layout.RUN_FILE).read_text())
     (run / layout.RUN_FILE).write_text(json.dumps({**content, "schema": schema}))
     with pytest.raises(InputError, match=rf"schema 1, but got {schema} in .*run\.json: {advice}"):
-        read_trajectory(run)
+        read_run(run).trajectory()
 
 
 def test_a_metric_that_lacks_is_named(run: Path) -> None:
     path = run / layout.SOURCE_FILE
     path.write_text(path.read_text().replace('"nll":', '"mll":', 3))
     with refused("damaged"):
-        read_trajectory(run)
+        read_run(run).trajectory()
     (run / layout.DONE_FILE).unlink()
     with refused("damaged"):
-        read_trajectory(run)
+        read_run(run).trajectory()
 
 
 def line(step: int, correct: int, *, diverged: bool = False) -> dict[str, object]:

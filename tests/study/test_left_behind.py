@@ -10,7 +10,7 @@ import pytest
 from checkwise.cli import main
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store import source_logits
+from checkwise.store import read_run
 from checkwise.study import Cohort
 from checkwise.study.folder import mark_done, pack, unpack
 from checkwise.study.heldout import Targets
@@ -57,7 +57,7 @@ def test_what_to_do_depends_on_what_was_trained(
 ) -> None:
     folder, key, step = first_run(unpacked(tmp_path, kept))
     with pytest.raises(InputError, match=source):
-        source_logits(folder, step)
+        read_run(folder).predictions().logits(step)
     with pytest.raises(InputError, match=heldout):
         Targets(folder, key.held_out).logits(key.held_out[0], step)
 
@@ -67,7 +67,7 @@ def test_logits_that_were_removed_were_not_left_behind(tmp_path: Path) -> None:
     for file in (folder / "predictions").rglob("*.npz"):
         file.unlink()
     with refused("missing: `checkwise study status --verify`"):
-        source_logits(folder, step)
+        read_run(folder).predictions().logits(step)
 
 
 @pytest.mark.parametrize(

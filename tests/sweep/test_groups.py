@@ -15,7 +15,7 @@ from numpy.random import RandomState
 
 import checkwise as cw
 from checkwise.cli import main
-from checkwise.store import read_trajectory, source_logits
+from checkwise.store import read_run
 from checkwise.store.run_predictions import VALIDATIONS
 from checkwise.study import Cohort
 from checkwise.study.data import draw_seed, seed_hash, source_splits
@@ -110,8 +110,8 @@ def test_both_validation_sets_are_recorded_as_the_saved_logits_say(trained: Path
             data, key.held_out, split_by="both", trial_seed=key.trial_seed, holdout=0.2
         )
         for validation in VALIDATIONS:
-            run = read_trajectory(folder, validation)
-            logits = source_logits(folder, 40, validation)
+            run = read_run(folder).trajectory(validation)
+            logits = read_run(folder).predictions(validation).logits(40)
             assert run.examples is not None
             assert run.examples.groups is not None
             for part in parts:
@@ -144,7 +144,7 @@ def test_weights_stay_that_either_validation_set_may_choose(trained: Path) -> No
     for key in cohort.runs:
         folder = cohort.runs.folder(key)
         for validation in VALIDATIONS:
-            chosen = cw.select(read_trajectory(folder, validation), "ac-nc", delta_pp="1.0")
+            chosen = cw.select(read_run(folder).trajectory(validation), "ac-nc", delta_pp="1.0")
             assert chosen.path is not None
             assert Path(chosen.path).is_file()
 
@@ -176,7 +176,8 @@ def test_one_cohort_compares_the_two_validations_run_by_run(trained: Path, tmp_p
         folder = cohort.runs.folder(key)
         nll = {line["step"]: line["nll"] for line in cohort_lines(folder, key.held_out[0])}
         steps = [
-            cw.select(read_trajectory(folder, v), "source-acc").step for v in ("groups", "examples")
+            cw.select(read_run(folder).trajectory(v), "source-acc").step
+            for v in ("groups", "examples")
         ]
         expected.append(nll[steps[0]] - nll[steps[1]])
     assert sorted(np.ravel(table.values)) == pytest.approx(sorted(expected))
@@ -196,7 +197,7 @@ def test_a_temperature_is_fitted_on_the_groups_that_a_rule_chose_by(trained: Pat
     assert not frame["in_sample"].any()
     for row in frame.to_dict("records"):
         key = next(key for key in cohort.runs if key.trial_seed == row["trial_seed"])
-        logits = source_logits(cohort.runs.folder(key), row["step"], "groups")
+        logits = read_run(cohort.runs.folder(key)).predictions("groups").logits(row["step"])
         z = np.concatenate([z for z, _ in logits.values()]) / row["temperature"]
         y = np.concatenate([y for _, y in logits.values()])
         p = np.exp(z - z.max(1, keepdims=True))
@@ -323,11 +324,11 @@ def test_runs_without_a_second_validation_set_say_so(trained: Path, tmp_path: Pa
     assert lease is not None
     with lease:
         train_run(tmp_path, run_config(study, plan(study, {})[0], ready), ready, lease)
-    own = read_trajectory(tmp_path)
-    same = read_trajectory(tmp_path, "groups")
+    own = read_run(tmp_path).trajectory()
+    same = read_run(tmp_path).trajectory("groups")
     assert np.array_equal(own.values["nll"], same.values["nll"])
     with refused("unsupported: whole groups"):
-        read_trajectory(tmp_path, "examples")
+        read_run(tmp_path).trajectory("examples")
     table = tmp_path / "run.csv"
     table.write_text("step,accuracy\n1,0.5\n")
     with refused("unsupported: --validation … groups"):

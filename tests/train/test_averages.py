@@ -14,7 +14,7 @@ from torch import Tensor
 
 import checkwise as cw
 from checkwise.errors import InputError
-from checkwise.store import read_trajectory
+from checkwise.store import read_run
 from checkwise.study.sweep import Study, read_study
 from checkwise.study.train import Algorithm, averages
 from checkwise.study.train.averages import Averages
@@ -68,7 +68,7 @@ def test_averages_are_literal_means(tmp_path: Path) -> None:
         expected = torch.stack([w[name].double() for w in watcher.weights[4:]]).mean(0)
         assert torch.allclose(found.double(), expected, rtol=1e-6, atol=1e-9)
 
-    run = read_trajectory(tmp_path / "run")
+    run = read_run(tmp_path / "run").trajectory()
     chosen = cw.loss_valley(run.values["nll"].mean(axis=1).tolist()).indices
     ends = [int(step) + 1 for step in run.steps]
     starts = [0, *ends[:-1]]

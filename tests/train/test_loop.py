@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from checkwise import metrics
-from checkwise.store import layout, read_trajectory
+from checkwise.store import layout, read_run
 from checkwise.study.data import split
 from checkwise.study.folder import LeaseLostError, take
 from checkwise.study.train import Algorithm, NetworkConfig, build_run, prepare, train_run
@@ -135,7 +135,7 @@ def test_a_checkpoint_with_outputs_that_are_not_finite_is_marked_and_training_go
     assert [line["diverged"] for line in found] == [False, False, True, True, True]
     assert found[2]["domains"]["0"]["nll"] is None
     assert found[4]["train"]["loss"] is None
-    assert read_trajectory(tmp_path / "run").n_diverged == 3
+    assert read_run(tmp_path / "run").trajectory().n_diverged == 3
 
 
 def test_a_hook_sees_every_update_and_its_state_survives_a_stop(tmp_path: Path) -> None:

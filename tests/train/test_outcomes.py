@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.store import layout, read_trajectory, source_logits
+from checkwise.store import layout, read_run
 from checkwise.study.train import Outputs, Part
 from checkwise.study.train.checkpoint_files import write_predictions
 from tests.refusals import refused
@@ -25,7 +25,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def examples(folder: Path) -> Any:
-    return read_trajectory(folder).examples
+    return read_run(folder).trajectory().examples
 
 
 def test_every_way_says_the_same_of_every_example(folders: dict[str, Path]) -> None:
@@ -75,7 +75,7 @@ def test_outcomes_alone_serve_tolerances_and_no_calibrator(folders: dict[str, Pa
     assert one.digest == other.digest
     assert not (folders["outcomes"] / "predictions" / "source").exists()
     with refused('missing: logits = "source"'):
-        source_logits(folders["outcomes"], 3)
+        read_run(folders["outcomes"]).predictions().logits(3)
     assert "How sure" not in cw.select(run).explain()
 
 
@@ -89,8 +89,10 @@ def test_damage_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
 
 def test_held_out_results_may_be_unreadable(tmp_path: Path) -> None:
     train(tmp_path / "run", config(logits="all", keep="none"))
-    before = cw.select(read_trajectory(tmp_path / "run"), tolerance="paired").to_json()
+    before = cw.select(read_run(tmp_path / "run").trajectory(), tolerance="paired").to_json()
     poisoned = tmp_path / "run" / "predictions" / "heldout"
     for file in poisoned.rglob("*.npz"):
         file.write_bytes(b"\xff")
-    assert cw.select(read_trajectory(tmp_path / "run"), tolerance="paired").to_json() == before
+    assert (
+        cw.select(read_run(tmp_path / "run").trajectory(), tolerance="paired").to_json() == before
+    )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,16 +14,7 @@ from checkwise.calibrators import REFINED_METRICS
 from checkwise.errors import InputError
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records import with_refined
-from checkwise.store import (
-    layout,
-    plugin_hint,
-    read_mark,
-    read_run,
-    read_trajectory,
-    source_groups,
-    source_logits,
-    unknown_metrics,
-)
+from checkwise.store import layout, read_mark, read_run
 
 _NEEDED: Final = (layout.RUN_FILE, layout.SOURCE_FILE)
 
@@ -70,7 +60,8 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
     """The one run of the folder; its held-out results are in other files and stay closed."""
     path = layout.still_there(path)
     _check_there(path)
-    run = read_trajectory(path, request.validation)
+    recorded = read_run(path)
+    run = recorded.trajectory(request.validation)
     unknown = sorted(set(request.held_out) - set(run.key.held_out if run.key else ()))
     if unknown:
         raise InputError(
@@ -80,17 +71,13 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
         )
     request.expects_log(path, run.domains)
     if set(request.metrics) & set(REFINED_METRICS):
-        run = with_refined(
-            run,
-            partial(source_logits, path, validation=request.validation),
-            groups=source_groups(path, int(run.steps[0]), request.validation),
-        )
+        saved = recorded.predictions(request.validation)
+        run = with_refined(run, saved.logits, groups=saved.groups(int(run.steps[0])))
     absent = [name for name in request.metrics if name not in run.metrics]
-    recorded = read_run(path) if absent else None
-    if recorded is not None and set(absent) & set(unknown_metrics(recorded)):
+    if set(absent) & set(recorded.unknown_metrics):
         raise InputError(
             f"Expected the plugin that defines {', '.join(absent)}, which {path} was trained with, "
-            f"but it was not given: run the same command again and {plugin_hint(recorded)}.",
+            f"but it was not given: run the same command again and {recorded.plugin_hint}.",
             code="missing",
         )
     return [LoadedRun(run.key, run, str(path))]

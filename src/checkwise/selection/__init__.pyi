@@ -72,6 +72,7 @@ from checkwise.selection.retention import KeepLast as KeepLast
 from checkwise.selection.retention import KeepMembers as KeepMembers
 from checkwise.selection.retention import Policy as Policy
 from checkwise.selection.retention import RunSoFar as RunSoFar
+from checkwise.selection.retention import parts as parts
 from checkwise.selection.retention import reasons_to_keep as reasons_to_keep
 from checkwise.selection.rulebook import Rule as Rule
 from checkwise.selection.rulebook import find_metrics as find_metrics

@@ -1,27 +1,26 @@
 """Journals: one JSON line per checkpoint, added at the end, and the columns they hold.
 
-A line is on the disk when ``append`` returns; a line that could not be written leaves nothing.
+A line is on the disk when ``append_whole`` returns; one that could not be written leaves nothing.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import reprlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.records import outside
 from checkwise.store import reading
-from checkwise.store.reading import read_file
+from checkwise.store.layout import damaged_file
 
-NOT_METRICS = ("n", "correct", "split", "step", "diverged")
+_COUNTS: Final = ("n", "correct")
+NOT_METRICS: Final = (*_COUNTS, "split", "step", "diverged")
 
 
 def encode_line(record: Mapping[str, Any]) -> bytes:
@@ -61,7 +60,7 @@ def append_whole(file: int, content: bytes, *, at: int) -> None:
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
     """Every whole line of a journal (see ``parse_journal``)."""
-    return parse_journal(read_file(path.parent, path.name), path)
+    return parse_journal(reading.read_file(path.parent, path.name), path)
 
 
 def parse_journal(content: bytes, path: Path) -> list[dict[str, Any]]:
@@ -86,24 +85,18 @@ def parse_journal(content: bytes, path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def steps_of(lines: Sequence[Mapping[str, Any]], path: Path) -> NDArray[np.int64]:
-    """The steps of a journal, increasing."""
+def steps_of(
+    lines: Sequence[Mapping[str, Any]], path: Path
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The steps of a journal, increasing, and at which of them outputs were not finite."""
     steps: list[int] = []
     for number, line in enumerate(lines, start=1):
         step = line.get("step")
         if type(step) is not int or step < 0 or (steps and step <= steps[-1]):
-            raise InputError(
-                f"Expected increasing steps, but got {reprlib.repr(step)} in line {number} of "
-                f"{path}: the file is damaged; `checkwise study status --verify` says what to do.",
-                code="damaged",
-            )
+            raise damaged_file("increasing steps", step, f"line {number} of {path}")
         steps.append(step)
-    return np.array(steps, dtype=np.int64)
-
-
-def diverged_of(lines: Sequence[Mapping[str, Any]]) -> NDArray[np.bool_]:
-    """Which checkpoints had outputs that were not finite."""
-    return np.array([bool(line.get("diverged")) for line in lines], dtype=bool)
+    diverged = [bool(line.get("diverged")) for line in lines]
+    return np.array(steps, dtype=np.int64), np.array(diverged, dtype=bool)
 
 
 def metric_columns(
@@ -119,63 +112,21 @@ def metric_columns(
     A count that is null in every line is unknown and has no column. With ``gaps`` a metric may be
     null where nothing was measured, and is nan there.
     """
-    finite = [entry for entry, lost in zip(entries, diverged.tolist(), strict=True) if not lost]
-    measured = finite or list(entries)
-    names = [name for name in measured[0] if name not in NOT_METRICS]
+    rows = list(zip(entries, diverged.tolist(), steps.tolist(), strict=True))
+    measured = [entry for entry, lost, _ in rows if not lost] or list(entries)
     columns: dict[str, NDArray[Any]] = {}
-    for name in ("n", "correct", *names):
-        count = name in ("n", "correct")
+    for name in (*_COUNTS, *(name for name in measured[0] if name not in NOT_METRICS)):
+        count = name in _COUNTS
         if count and all(name in entry and entry[name] is None for entry in measured):
             continue
-        empty = 0 if count else np.nan
-        values = [
-            empty
-            if (lost and name != "n") or (gaps and not count and entry.get(name) is None)
-            else _number(entry, name, step, where, whole=count)
-            for entry, lost, step in zip(entries, diverged.tolist(), steps.tolist(), strict=True)
-        ]
+        values: list[float] = []
+        for entry, lost, step in rows:
+            value = entry.get(name)
+            if (lost and name != "n") or (gaps and not count and value is None):
+                value = 0 if count else np.nan
+            elif isinstance(value, bool) or not isinstance(value, int if count else int | float):
+                kind = "a whole number" if count else "a number"
+                raise damaged_file(f"{kind} for {name}", value, f"{where} at step {step}")
+            values.append(value)
         columns[name] = np.array(values, dtype=np.int64 if count else np.float64)
     return columns
-
-
-def check_possible(
-    columns: Mapping[str, NDArray[Any]],
-    diverged: NDArray[np.bool_],
-    steps: NDArray[np.int64],
-    where: str,
-) -> None:
-    """Refuse what no metric can be; nan is a gap, and nothing is known of diverged checkpoints."""
-    bad = {
-        name: outside(column, name) & ~np.isnan(column)
-        for name, column in columns.items()
-        if name not in NOT_METRICS
-    }
-    if "n" in columns:
-        bad["n"] = columns["n"] < 1
-    if "correct" in columns:
-        bad["correct"] = (columns["correct"] < 0) | (columns["correct"] > columns["n"])
-    for name, rows in bad.items():
-        for row in np.flatnonzero(rows & ~diverged).tolist():
-            raise InputError(
-                f"Expected a possible value of {name}, but got {columns[name][row]:g} at step "
-                f"{steps[row]} in {where}: the file is damaged; `checkwise study status --verify` "
-                "says what to do.",
-                code="damaged",
-            )
-
-
-def _number(
-    entry: Mapping[str, Any], name: str, step: int, where: str, *, whole: bool = False
-) -> float:
-    value = entry.get(name)
-    if type(value) is float and not whole:
-        return value
-    kind = int if whole else int | float
-    if isinstance(value, bool) or not isinstance(value, kind):
-        raise InputError(
-            f"Expected a {'whole ' * whole}number for {name}, but got {reprlib.repr(value)} at "
-            f"step {step} in {where}: the file is damaged; `checkwise study status --verify` "
-            "says what to do.",
-            code="damaged",
-        )
-    return value

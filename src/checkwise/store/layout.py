@@ -41,6 +41,7 @@ PACKED_SUFFIX: Final = ".tar.xz"
 INNER: Final = "-lodo"  # ends the name of the folder of inner runs, beside their cohort
 ORIGIN: Final = "imported"  # in cohort.json under `study`, in run.json under `config`
 ATTEMPT: Final = re.compile(r"[0-9a-f]{32}")
+VERIFY: Final = "`checkwise study status --verify` says what to do"
 _OF_A_COHORT: Final = (COHORT_FILE, REGISTRATIONS_FILE, WORKERS_FILE, DERIVED_FOLDER)
 _OF_A_RUN: Final = (
     RUN_FILE,
@@ -278,8 +279,10 @@ def read_document(path: Path) -> Document:
             "folder (`checkwise study unpack` makes one from a packed study).",
             code="unsupported",
         ) from None
-    except OSError as error:
-        raise unreadable(path, error.strerror or str(error)) from None
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        raise damaged_file("a readable JSON object", error, str(path)) from None
 
 
 @lru_cache(maxsize=1024)
@@ -287,24 +290,19 @@ def _document(path: Path, _: reading.Identity) -> Document:
     with reading.open_file(path.parent, path.name) as file:
         raw = file.read(LARGEST_JSON + 1)
     if len(raw) > LARGEST_JSON:
-        raise unreadable(path, f"more than {LARGEST_JSON / 1e6:.0f} MB")
-    try:
-        content = reading.parse(raw)
-    except ValueError as error:
-        raise unreadable(path, str(error)) from None
+        raise ValueError(f"more than {LARGEST_JSON / 1e6:.0f} MB")
+    content = reading.parse(raw)
     if not isinstance(content, dict):
-        raise InputError(
-            f"Expected a JSON object, but got {type(content).__name__} in {path}.", code="damaged"
-        )
+        raise ValueError(type(content).__name__)
     check_schema(content.get("schema"), path)
     return Document(content, len(raw), hashlib.sha256(raw).hexdigest())
 
 
-def unreadable(path: Path, reason: str) -> InputError:
-    """The error about a file of a cohort that is not a JSON object."""
+def damaged_file(wanted: str, came: object, where: str) -> InputError:
+    """The error about a file of a study that does not hold what checkwise wrote."""
+    shown = str(came) if isinstance(came, Exception) else reprlib.repr(came)
     return InputError(
-        f"Expected a readable JSON object, but got: {reason} in {path}: "
-        "`checkwise study status --verify` says what to do.",
+        f"Expected {wanted}, but got {shown} in {where}: the file is damaged; {VERIFY}.",
         code="damaged",
     )
 
@@ -312,12 +310,8 @@ def unreadable(path: Path, reason: str) -> InputError:
 def expect(content: Mapping[str, Any], name: str, kind: type[Value], path: Path) -> Value:
     """One entry of a JSON object, of the kind it has to be."""
     value = content.get(name)
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise InputError(
-            f"Expected {_KINDS[kind]} as {name!r}, but got {reprlib.repr(value)} in {path}: "
-            "`checkwise study status --verify` says what to do.",
-            code="damaged",
-        )
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise damaged_file(f"{_KINDS[kind]} as {name!r}", value, str(path))
     return value
 
 

@@ -21,7 +21,8 @@ from checkwise.errors import InputError
 from checkwise.metrics import Groups, Logits
 from checkwise.records import Examples, Outcomes, Trajectory
 from checkwise.store import layout
-from checkwise.store.done import read_recorded
+from checkwise.store.checksums import read_recorded
+from checkwise.store.layout import damaged_file
 from checkwise.store.npz import open_npz
 
 SplitBy: TypeAlias = Literal["examples", "groups", "both"]
@@ -31,7 +32,9 @@ VALIDATIONS: Final[tuple[Validation, ...]] = get_args(Validation)
 
 OWN: Final = "domains"  # where lines of source.jsonl have the run's own validation set
 GROUPS: Final = "groups"  # where they have the other one
-VERIFY: Final = "`checkwise study status --verify` says what happened to it"
+_OUTCOMES: Final = (".correct", ".nll", ".labels")
+
+_Row = tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.int64]]  # correct, NLL, labels
 
 
 def check_validation(name: str | None) -> Validation | None:
@@ -63,22 +66,23 @@ def is_second(config: Mapping[str, Any], validation: Validation | None, where: o
     )
 
 
-_Row = tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.int64]]  # correct, NLL, labels
-
-
 @dataclass(frozen=True)
 class RunPredictions:
-    """The saved predictions of a run on one of its validation sets; ``second`` is whole groups."""
+    """The saved predictions of a run on one of its validation sets; ``second`` is whole groups.
+
+    Held-out logits lie in other files, which are not opened. ``advice`` says what to do where
+    there is no file.
+    """
 
     folder: Path
     held_out: tuple[str, ...]
+    advice: Callable[[], str]
     second: bool = False
 
-    def logits(self, step: int, advice: Callable[[], str] = lambda: VERIFY) -> Logits:
+    def logits(self, step: int) -> Logits:
         """Logits and labels of every source domain at a step."""
         name = self._logits_file(step)
-        what = f"source logits of step {step}"
-        logits = read_logits(self.folder, name, what=what, advice=advice)
+        logits = read_logits(self.folder, name, f"source logits of step {step}", self.advice)
         if set(logits) & set(self.held_out):
             raise InputError(
                 f"Expected source domains only, but got a held-out one in {self.folder / name}: "
@@ -87,9 +91,9 @@ class RunPredictions:
             )
         return logits
 
-    def groups(self, step: int, advice: Callable[[], str] = lambda: VERIFY) -> Groups:
-        """The independent unit of every example, as numbers; empty where the data have none."""
-        return self._groups_in(self._logits_file(step), step, advice)
+    def groups(self, step: int) -> Groups | None:
+        """The independent unit of every example, as numbers; None where the data have none."""
+        return self._groups_in(self._logits_file(step), step) or None
 
     def examples(self, run: Trajectory) -> Examples | None:
         """The examples, read when they are first asked for; None where none were saved."""
@@ -103,9 +107,9 @@ class RunPredictions:
             logits=self.logits if has_logits else None,
         )
 
-    def _groups_in(self, name: str, step: int, advice: Callable[[], str]) -> Groups:
+    def _groups_in(self, name: str, step: int) -> Groups:
         what = f"groups of the examples of step {step}"
-        arrays = _read_arrays(self.folder, name, (".groups",), what=what, advice=advice)
+        arrays = _read_arrays(self.folder, name, (".groups",), what, self.advice)
         return {n.removesuffix(".groups"): codes.astype(np.int64) for n, codes in arrays.items()}
 
     def _logits_file(self, step: int) -> str:
@@ -121,33 +125,26 @@ class RunPredictions:
 
     def _outcomes(self, run: Trajectory) -> Outcomes:
         """Correctness and NLL of every checkpoint, as saved or from its logits, file by file."""
-        has_outcomes = self._keeps(self._outcomes_file)
-        row_of = self._saved if has_outcomes else self._computed
+        saved = self._keeps(self._outcomes_file)
+        file_of = self._outcomes_file if saved else self._logits_file
         rows: dict[str, list[_Row]] = {name: [] for name in run.domains}
         for step, lost in zip(run.steps.tolist(), run.diverged.tolist(), strict=True):
-            saved = row_of(step, lost)
+            found = self._saved(step) if saved else self._computed(step, lost)
             for name in run.domains:
-                if name not in saved:
-                    raise InputError(
-                        f"Expected the examples of {name!r} at step {step}, but its file has only "
-                        f"{', '.join(saved)}: {VERIFY}.",
-                        code="damaged",
-                    )
-                rows[name].append(saved[name])
-                if not np.array_equal(rows[name][0][2], saved[name][2]):
-                    raise InputError(
-                        f"Expected the labels of {name!r} to be the same at every step, but they "
-                        f"change at step {step}: {VERIFY}.",
-                        code="damaged",
-                    )
+                where = str(self.folder / file_of(step))
+                if name not in found:
+                    raise damaged_file(f"the examples of {name!r}", sorted(found), where)
+                rows[name].append(found[name])
+                if not np.array_equal(rows[name][0][2], found[name][2]):
+                    wanted = f"the labels of {name!r} to be the same at every step"
+                    raise damaged_file(wanted, found[name][2].tolist(), where)
         outcomes = Outcomes(
             correct=tuple(np.stack([row[0] for row in rows[name]]) for name in run.domains),
             labels=tuple(rows[name][0][2] for name in run.domains),
             nll=tuple(np.stack([row[1] for row in rows[name]]) for name in run.domains),
         )
         first = int(run.steps[0])
-        file = self._outcomes_file(first) if has_outcomes else self._logits_file(first)
-        groups = self._groups_in(file, first, lambda: VERIFY)
+        groups = self._groups_in(file_of(first), first)
         if any(name not in groups for name in run.domains):
             return outcomes
         return replace(outcomes, groups=tuple(groups[name] for name in run.domains))
@@ -162,13 +159,12 @@ class RunPredictions:
                 found[name] = rows.correct, rows.nll, y
         return found
 
-    def _saved(self, step: int, _: bool) -> dict[str, _Row]:
+    def _saved(self, step: int) -> dict[str, _Row]:
         name = self._outcomes_file(step)
-        endings = (".correct", ".nll", ".labels")
-        arrays = _read_arrays(self.folder, name, endings, what=f"outcomes of step {step}")
+        arrays = _read_arrays(self.folder, name, _OUTCOMES, f"outcomes of step {step}", self.advice)
         found: dict[str, _Row] = {}
         for domain in sorted(n.removesuffix(".correct") for n in arrays if n.endswith(".correct")):
-            bits, nll, labels = (arrays.get(f"{domain}{ending}") for ending in endings)
+            bits, nll, labels = (arrays.get(f"{domain}{ending}") for ending in _OUTCOMES)
             if (
                 bits is None
                 or nll is None
@@ -178,33 +174,25 @@ class RunPredictions:
                 or bits.dtype != np.uint8
                 or bits.shape != ((len(labels) + 7) // 8,)
             ):
-                raise InputError(
-                    f"Expected a bit, an NLL and a label per example of {domain!r}, but got other "
-                    f"arrays in {self.folder / name}: {VERIFY}.",
-                    code="damaged",
-                )
+                wanted = f"a bit, an NLL and a label per example of {domain!r}"
+                raise damaged_file(wanted, sorted(arrays), str(self.folder / name))
             correct = np.unpackbits(bits, count=len(labels)).astype(np.bool_)
             found[domain] = correct, nll.astype(np.float64), labels.astype(np.int64)
         return found
 
 
-def read_logits(folder: Path, name: str, *, what: str, advice: Callable[[], str]) -> Logits:
+def read_logits(folder: Path, name: str, what: str, advice: Callable[[], str]) -> Logits:
     """``<domain>.logits`` and ``<domain>.labels`` of one of a run's files, by domain.
 
     ``advice`` says what to do where there is no such file.
     """
-    arrays = _read_arrays(folder, name, (".logits", ".labels"), what=what, advice=advice)
+    arrays = _read_arrays(folder, name, (".logits", ".labels"), what, advice)
     domains = sorted(n.removesuffix(".logits") for n in arrays if n.endswith(".logits"))
     return {d: (arrays[f"{d}.logits"], arrays[f"{d}.labels"]) for d in domains}
 
 
 def _read_arrays(
-    folder: Path,
-    name: str,
-    endings: tuple[str, ...],
-    *,
-    what: str,
-    advice: Callable[[], str] = lambda: VERIFY,
+    folder: Path, name: str, endings: tuple[str, ...], what: str, advice: Callable[[], str]
 ) -> dict[str, NDArray[Any]]:
     """The arrays of one of a run's files whose names end so."""
     path = folder / name
@@ -219,7 +207,4 @@ def _read_arrays(
     except InputError:
         raise
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"Expected {what}, but got: {error} in {path}: the file is damaged; {VERIFY}.",
-            code="damaged",
-        ) from None
+        raise damaged_file(what, error, str(path)) from None

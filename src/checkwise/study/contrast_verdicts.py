@@ -18,7 +18,7 @@ import numpy as np
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.statistics import LEVEL
-from checkwise.store import left_behind
+from checkwise.store import read_run
 from checkwise.study.baselines import read_record
 from checkwise.study.cohort import Cohort
 from checkwise.study.compare import Differences, check_carried, higher_is_better, marked, scale
@@ -157,7 +157,9 @@ def _not_packed(cohort: Cohort, fixed: ContrastSet) -> list[PlannedContrast]:
         for row in fixed.rows
         if ("logits" in row.needs if row.recipe is None else not _made_for_all(cohort, row.name))
     }
-    if not lacking or not all(left_behind(cohort.runs.folder(key)) for key in cohort.usable):
+    if not lacking or not all(
+        read_run(cohort.runs.folder(key)).left_behind for key in cohort.usable
+    ):
         return []
     return [
         one

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from checkwise.calibrators import TS_LIMIT, Fitted
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS, Logits, PerExample, per_example, probabilities
-from checkwise.store import read_logits, read_run, remedy
+from checkwise.store import read_run
 from checkwise.study.baselines import heldout_file
 from checkwise.study.folder import (
     has_sealed_logits,
@@ -66,9 +66,7 @@ class Targets:
             self._folder,
             domain,
             step,
-            read=lambda folder, name: read_logits(
-                folder, name, what=what, advice=lambda: remedy(folder, heldout=True)
-            ),
+            read=lambda folder, name: read_run(folder).held_out_logits(name, what),
         )
 
     def journals(self) -> dict[str, Mapping[str, NDArray[Any]]]:

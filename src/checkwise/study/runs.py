@@ -11,15 +11,7 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.metrics import Groups, Logits
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import (
-    Validation,
-    all_diverged,
-    layout,
-    read_json,
-    read_trajectory,
-    source_groups,
-    source_logits,
-)
+from checkwise.store import Validation, layout, read_json, read_run
 
 
 class Runs(Mapping[RunKey, Trajectory]):
@@ -36,7 +28,7 @@ class Runs(Mapping[RunKey, Trajectory]):
 
     def __getitem__(self, key: RunKey) -> Trajectory:
         if key not in self._read:
-            self._read[key] = read_trajectory(self._folders[key], self._validation)
+            self._read[key] = read_run(self._folders[key]).trajectory(self._validation)
         return self._read[key]
 
     def __iter__(self) -> Iterator[RunKey]:
@@ -51,12 +43,12 @@ class Runs(Mapping[RunKey, Trajectory]):
 
     def logits(self, key: RunKey, step: int) -> Logits:
         """Logits and labels of a run's validation set at one step."""
-        return source_logits(self._folders[key], step, self._validation)
+        return read_run(self._folders[key]).predictions(self._validation).logits(step)
 
     def groups(self, key: RunKey) -> Groups | None:
         """The independent units of the examples of that validation set, where they are known."""
         first = int(self[key].steps[0])
-        return source_groups(self._folders[key], first, self._validation)
+        return read_run(self._folders[key]).predictions(self._validation).groups(first)
 
     def validated_by(self, validation: Validation | None) -> Runs:
         """The same runs with one of their validation sets."""
@@ -73,7 +65,7 @@ class Runs(Mapping[RunKey, Trajectory]):
         try:
             return not self[key]
         except InputError:
-            if all_diverged(self._folders[key]):
+            if read_run(self._folders[key]).all_diverged:
                 return True
             raise
 

@@ -12,7 +12,7 @@ from typing import Any
 from checkwise.deployed import encode
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store import all_diverged, finished, has_file, layout
+from checkwise.store import finished, has_file, layout, read_run
 from checkwise.study.baselines import derived
 from checkwise.study.baselines.evaluate import OpenRun, OpenRuns
 from checkwise.study.baselines.recipe import Plan, Recipe, StoredRun
@@ -66,7 +66,7 @@ def derive(
     whole = len(asked) > 1
     runs = [StoredRun(cohort.path, key, cohort.runs[key]) for key in asked]
     finished_runs = [run for run in runs if finished(run.folder)]
-    wrecked = [run for run in finished_runs if all_diverged(run.folder)]
+    wrecked = [run for run in finished_runs if read_run(run.folder).all_diverged]
     usable = [run for run in finished_runs if run not in wrecked]
     if not usable:
         raise InputError(
@@ -173,7 +173,7 @@ def _with_mates(
         for key, folder in cohort.runs.items()
         if finished(folder) and recipe.group_of(key) in groups
     ]
-    return [run for run in mates if not all_diverged(run.folder)]
+    return [run for run in mates if not read_run(run.folder).all_diverged]
 
 
 def _groups(runs: Sequence[StoredRun], recipe: Recipe) -> list[list[StoredRun]]:

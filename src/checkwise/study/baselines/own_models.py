@@ -21,16 +21,7 @@ from checkwise.deployed import (
 from checkwise.errors import InputError, naming_extras
 from checkwise.metrics import Groups
 from checkwise.records import Trajectory
-from checkwise.store import (
-    finished,
-    has_file,
-    layout,
-    read_recorded,
-    read_run,
-    saved_at,
-    source_groups,
-    source_logits,
-)
+from checkwise.store import finished, has_file, layout, read_recorded, read_run
 from checkwise.study.baselines.means import averaged
 from checkwise.study.baselines.recipe import BATCHNORM
 from checkwise.study.folder import is_cohort, open_cohort
@@ -84,8 +75,10 @@ class OwnModels:
     @naming_extras()
     def logits(self, step: int) -> Logits:
         """Saved ones, or those that its weights give."""
-        if saved_at(self.folder, [step]) or not has_file(self.folder, layout.checkpoint_file(step)):
-            return source_logits(self.folder, step)  # which says how to keep them
+        if read_run(self.folder).saved_at([step]) or not has_file(
+            self.folder, layout.checkpoint_file(step)
+        ):
+            return read_run(self.folder).predictions().logits(step)  # which says how to keep them
         content = read_recorded(self.folder, layout.checkpoint_file(step))
         weights = decode(content, self.folder / layout.checkpoint_file(step))
         return self._open.outputs(weights).of("source")
@@ -94,8 +87,8 @@ class OwnModels:
     @naming_extras()
     def groups(self) -> Groups | None:
         """As saved with the logits, or those of the data."""
-        if saved_at(self.folder, [self.first]):
-            return source_groups(self.folder, self.first)
+        if read_run(self.folder).saved_at([self.first]):
+            return read_run(self.folder).predictions().groups(self.first)
         parts = self._open.source_parts
         known = {part.domain: part.groups for part in parts if part.groups is not None}
         return known or None

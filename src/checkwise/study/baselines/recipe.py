@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import layout, read_trajectory
+from checkwise.store import layout, read_run
 from checkwise.study.baselines.derived import digest_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class StoredRun:
     @cached_property
     def trajectory(self) -> Trajectory:
         """Its source-validation records."""
-        return read_trajectory(self.folder)
+        return read_run(self.folder).trajectory()
 
     @cached_property
     def source_digest(self) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from checkwise.errors import InputError, MissingMetricError
 from checkwise.records import RunKey
 from checkwise.selection import select_many
-from checkwise.store import remedy
+from checkwise.store import read_run
 from checkwise.study import (
     Cohort,
     Method,
@@ -91,7 +91,7 @@ def example_predictions(shown: Shown) -> tuple[RunKey, dict[str, Predictions]]:
             return key, {name: read_heldout(folder, domain, step) for name, step in steps.items()}
     raise InputError(
         "Expected saved held-out logits at both choices of a run, but there are none: "
-        f"{remedy(shown.pool.folder(shown.pool.keys[0]), heldout=True)}.",
+        f"{read_run(shown.pool.folder(shown.pool.keys[0])).remedy(heldout=True)}.",
         code="missing",
     )
 

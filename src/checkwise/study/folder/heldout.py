@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
+from checkwise.records import outside
 from checkwise.store import (
     Fingerprint,
-    check_possible,
-    diverged_of,
+    damaged_file,
     fingerprint_of,
     has_file,
     is_fingerprint,
@@ -176,7 +177,24 @@ def _columns(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
             f"Expected at least one record, but got none in {path}: wait for its first checkpoint.",
             code="empty",
         )
-    steps, diverged = steps_of(lines, path), diverged_of(lines)
+    return checked_columns(lines, path)
+
+
+def checked_columns(lines: Sequence[Mapping[str, Any]], path: Path) -> dict[str, NDArray[Any]]:
+    """The columns of a journal; what no metric can be is refused.
+
+    nan is a gap, and nothing is known of diverged checkpoints.
+    """
+    steps, diverged = steps_of(lines, path)
     columns = metric_columns(lines, diverged, steps, str(path), gaps=True)
-    check_possible(columns, diverged, steps, str(path))
+    for name, column in columns.items():
+        if name == "n":
+            bad = column < 1
+        elif name == "correct":
+            bad = (column < 0) | (column > columns["n"])
+        else:
+            bad = outside(column, name) & ~np.isnan(column)
+        for row in np.flatnonzero(bad & ~diverged).tolist():
+            where = f"{path} at step {steps[row]}"
+            raise damaged_file(f"a possible value of {name}", column[row].item(), where)
     return {"step": steps, "diverged": diverged, **columns}

@@ -10,25 +10,20 @@ from typing import Any, Literal
 from checkwise.errors import InputError
 from checkwise.plugins import find_plugin
 from checkwise.store import (
-    CHECKSUM,
     RETRAIN,
     RunRecord,
-    check_possible,
-    diverged_of,
     expect,
     fingerprint,
     finished,
     has_file,
     layout,
-    metric_columns,
     read_journal,
     read_mark,
     read_plan,
     read_run,
-    steps_of,
 )
 from checkwise.study.folder.cohort import open_cohort
-from checkwise.study.folder.heldout import AGAIN, RECORD, recorded_files
+from checkwise.study.folder.heldout import AGAIN, RECORD, checked_columns, recorded_files
 from checkwise.study.folder.lease import last_failure
 from checkwise.study.folder.registration import LOG, read_log
 from checkwise.study.folder.run_writing import kept_files
@@ -170,8 +165,8 @@ def _record_faults(folder: Path, run: RunRecord, last_step: int) -> Iterator[Fau
         try:
             lines = read_journal(folder / name)
             steps: Sequence[Any] = [line.get("step") for line in lines]
-            if name != layout.SOURCE_FILE:
-                _check_values(lines, folder / name)
+            if lines and name != layout.SOURCE_FILE:  # whose reader checks its values
+                checked_columns(lines, folder / name)
         except FileNotFoundError:
             continue  # its missing checksum was reported
         except (InputError, OSError) as error:
@@ -183,14 +178,6 @@ def _record_faults(folder: Path, run: RunRecord, last_step: int) -> Iterator[Fau
                 f" (step {lacking[0]} is missing)" if lacking else ""
             )
             yield Fault(folder.name, "damaged", what, RESTORE)
-
-
-def _check_values(lines: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Refuse held-out results that cannot be; those of the source are checked by their reader."""
-    steps, diverged = steps_of(lines, path), diverged_of(lines)
-    if len(steps):
-        columns = metric_columns(lines, diverged, steps, str(path), gaps=True)
-        check_possible(columns, diverged, steps, str(path))
 
 
 def planned_steps(facts: Mapping[str, Any], path: Path) -> list[int]:
@@ -220,7 +207,7 @@ def record_steps(steps: int, record_every: int) -> list[int]:
 
 def unsigned(path: Path) -> list[str]:
     """A note on a plan that nothing can be compared with."""
-    if has_file(path, layout.RUN_FILE) or CHECKSUM in read_plan(path).content:
+    if has_file(path, layout.RUN_FILE) or read_plan(path).signed:
         return []
     return [
         f"{layout.COHORT_FILE} has no checksum, because an earlier version of checkwise wrote it: "

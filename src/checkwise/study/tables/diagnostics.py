@@ -20,7 +20,7 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS, Logits, class_wise_gap, probabilities
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection, select, select_many
-from checkwise.store import layout, saved_at, source_logits
+from checkwise.store import layout, read_run
 from checkwise.study import (
     Group,
     Method,
@@ -51,7 +51,7 @@ def crossfitted_steps(folder: Path, run: Trajectory, rule: str = "ac-nc") -> tup
     Needs source logits of every checkpoint that did not diverge.
     """
     steps = run.steps[~run.diverged].tolist()
-    saved = {int(step): source_logits(folder, int(step)) for step in steps}
+    saved = {int(step): read_run(folder).predictions().logits(int(step)) for step in steps}
     first = {domain: _half(run.key, domain, len(y)) for domain, (_, y) in saved[steps[0]].items()}
     halves = []
     for side in (True, False):
@@ -69,7 +69,7 @@ def crossfitted_steps(folder: Path, run: Trajectory, rule: str = "ac-nc") -> tup
 
 def available(folder: Path, run: Trajectory) -> bool:
     """Whether the source logits of every checkpoint were saved."""
-    return saved_at(folder, run.steps[~run.diverged].tolist())
+    return read_run(folder).saved_at(run.steps[~run.diverged].tolist())
 
 
 def _joined(filters: Trajectory, ranks: Trajectory, key: RunKey | None) -> Trajectory:
@@ -333,7 +333,7 @@ def rebinned(folder: Path, run: Trajectory, keep: BoolArray) -> Trajectory:
 
 def _remeasured(folder: Path, run: Trajectory, t: int) -> list[dict[str, float]]:
     """Every variant at one checkpoint, by domain."""
-    logits = source_logits(folder, int(run.steps[t]))
+    logits = read_run(folder).predictions().logits(int(run.steps[t]))
     if set(logits) != set(run.domains):
         raise _foreign(folder, run, t, f"domains {', '.join(logits)}")
     return [_errors(folder, run, t, e, logits) for e in range(len(run.domains))]
@@ -431,6 +431,6 @@ def _measured(pool: Pool) -> dict[RunKey, Trajectory]:
     for key in pool.keys:
         run, folder = pool.trajectory(key), pool.folder(key)
         feasible = selections[key].ranking.eligible
-        if saved_at(folder, run.steps[feasible].tolist()):
+        if read_run(folder).saved_at(run.steps[feasible].tolist()):
             measured[key] = rebinned(folder, run, feasible)
     return measured

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from checkwise.errors import InputError, MissingMetricError
-from checkwise.store import remedy
+from checkwise.store import read_run
 from checkwise.study import Cohort, Pool
 from checkwise.study.tables import (
     diagnostics,
@@ -122,7 +122,7 @@ def build(
     if not built.cells:
         raise InputError(
             f"Expected what table {name} needs, but these runs have no saved logits: "
-            f"{remedy(pool.folder(pool.keys[0]), heldout=True)}.",
+            f"{read_run(pool.folder(pool.keys[0])).remedy(heldout=True)}.",
             code="missing",
         )
     return built
