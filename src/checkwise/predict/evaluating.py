@@ -27,8 +27,8 @@ from checkwise.store import (
     PredictionsRecord,
     RecordedCheckpoint,
     check_domains,
+    is_whole,
     locked,
-    read_record,
     writing,
 )
 from checkwise.words import is_plain
@@ -119,7 +119,7 @@ def predict(
             _begin_or_continue(out, now, force=force)
             saved = Predictions(out)
             missing = {
-                step: tuple(name for name in names if not saved.is_whole(step, name))
+                step: tuple(name for name in names if not is_whole(saved.place(step, name)))
                 for step in paths
             }
             tasks = [
@@ -245,7 +245,7 @@ def _record(
 
 def _begin_or_continue(out: Path, now: PredictionsRecord, *, force: bool) -> None:
     """Write the record, once nothing is left that does not belong to it."""
-    before = read_record(out)
+    before = PredictionsRecord.read(out)
     saved = Predictions(out)
     steps, reason = _outdated(saved, before, now)
     if steps and not force:

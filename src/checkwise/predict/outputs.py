@@ -14,7 +14,7 @@ from checkwise.errors import InputError
 from checkwise.metrics import Array, read, to_numpy
 from checkwise.metrics import Predictions as CheckedOutputs
 from checkwise.records import group_numbers
-from checkwise.store import OUTPUTS, Predictions, read_outputs, write_outputs
+from checkwise.store import OUTPUTS, Predictions, is_whole, read_outputs, write_outputs
 from checkwise.words import shown
 
 EXPECTED = (
@@ -51,7 +51,7 @@ def known_facts(out: Path) -> dict[str, Known]:
     saved = Predictions(out)
     for step, files in saved.files.items():
         for domain, file in files.items():
-            if domain not in known and saved.is_whole(step, domain):
+            if domain not in known and is_whole(file):
                 known[domain] = Known(step, saved_facts(file))
     return known
 

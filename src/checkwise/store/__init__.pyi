@@ -50,7 +50,6 @@ from checkwise.store.predictions import PredictionsRecord as PredictionsRecord
 from checkwise.store.predictions import RecordedCheckpoint as RecordedCheckpoint
 from checkwise.store.predictions import is_whole as is_whole
 from checkwise.store.predictions import read_outputs as read_outputs
-from checkwise.store.predictions import read_record as read_record
 from checkwise.store.predictions import write_outputs as write_outputs
 from checkwise.store.reading import check_folder as check_folder
 from checkwise.store.reading import check_tree as check_tree

@@ -228,7 +228,7 @@ def _check_form(header: Mapping[str, Any], path: Path) -> None:
         set(header) != set(_FORM)
         or not all(type(header[name]) in kinds for name, kinds in _FORM.items())
         or not all(isinstance(name, str) for name in (*header["held_out"], *header["sources"]))
-        or not isinstance(header["choice"].get("rule"), str)
+        or not (isinstance(rule := header["choice"].get("rule"), str) and rule)
         or set(header["choice"]) & set(_FORM)
     ):
         raise damaged_line(path, 1, header)

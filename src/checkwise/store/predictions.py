@@ -28,6 +28,8 @@ from checkwise.store.npz import ArrayHeader, open_npz, write_npz
 from checkwise.store.whole_files import write_text, write_with
 
 OUTPUTS: Final = ("logits", "probs")
+RECORD: Final = "predictions.json"
+_LARGEST: Final = 1 << 26  # bytes of a record; a million checkpoints need as many
 _STEP: Final = re.compile(r"step[-_]?([0-9]{1,15})")
 _WEIGHTS: Final = (".safetensors", ".pt", ".pth", ".ckpt")
 _SINGLE: Final = b"\x93NUMPY"  # how a file of one array begins
@@ -105,10 +107,6 @@ class Predictions:
         """Where outputs are written."""
         return self.folder / f"step-{step:06d}" / f"{name}.npz"
 
-    def is_whole(self, step: int, name: str) -> bool:
-        """Whether outputs are in their place and were not cut off."""
-        return is_whole(self.place(step, name))
-
     def logits(self, step: int, names: Collection[str]) -> dict[str, tuple[Any, Any]]:
         """The logits and labels of one step on these sets; no other file is opened."""
         found: dict[str, tuple[Any, Any]] = {}
@@ -142,7 +140,7 @@ class Predictions:
 
     def weights(self) -> tuple[dict[int, str | None], tuple[str, ...]]:
         """The checkpoint of every step, by the record or beside the outputs; and notes on them."""
-        record = read_record(self.folder)
+        record = PredictionsRecord.read(self.folder)
         if record is None:
             return {step: _weights(folder) for step, folder in self.folders.items()}, ()
         paths, notes = record.locate(self.folder, self.folders)
@@ -272,10 +270,6 @@ def _weights(folder: Path) -> str | None:
     return None
 
 
-RECORD: Final = "predictions.json"
-_LARGEST: Final = 1 << 26  # bytes; a million checkpoints need as many
-
-
 class FileState(NamedTuple):
     """What changes when a checkpoint is written again: its bytes, and when it was modified."""
 
@@ -333,6 +327,43 @@ class PredictionsRecord:
         content = {"schema": layout.LAYOUT_SCHEMA, **facts}
         write_text(folder / RECORD, layout.encode_json(content))
 
+    @classmethod
+    def read(cls, folder: Path) -> PredictionsRecord | None:
+        """The record of a predictions folder; None for outputs that something else saved.
+
+        Raises:
+            InputError: the record is damaged, or of another schema.
+        """
+        path = folder / RECORD
+        try:
+            with reading.open_file(folder, RECORD) as file:
+                content = reading.parse(file.read(_LARGEST))
+            layout.check_schema(content["schema"], path)
+            checkpoints: dict[int, RecordedCheckpoint] = {}
+            for entry in content["checkpoints"]:
+                step, name = entry["step"], entry["name"]
+                state = FileState(entry["bytes"], entry["modified_ns"])
+                whole = all(type(number) is int and number >= 0 for number in (step, *state))
+                if not whole or step in checkpoints or not reading.is_plain_path(name):
+                    raise ValueError(f"{entry!r:.80} as a checkpoint")
+                checkpoints[step] = RecordedCheckpoint(name, state)
+            texts = {name: content[name] for name in ("function", "sha256", "folder", "from_here")}
+            domains, versions = tuple(content["domains"]), dict(content["versions"])
+            for text in (*domains, *versions.values(), *texts.values()):
+                if not isinstance(text, str) or "\0" in text:
+                    raise ValueError(f"{text!r:.80} as a name or version")
+            return cls(**texts, domains=domains, checkpoints=checkpoints, versions=versions)
+        except FileNotFoundError:
+            return None
+        except InputError:
+            raise
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise InputError(
+                f"Expected the record of `checkwise predict`, but got: {error} in {path}: restore "
+                "the file, or remove it; without it no checkpoint's path is known.",
+                code="damaged",
+            ) from None
+
     def locate(
         self, folder: Path, steps: Collection[int]
     ) -> tuple[dict[int, str], tuple[str, ...]]:
@@ -344,7 +375,7 @@ class PredictionsRecord:
         """
         roots = (os.path.normpath(folder / self.from_here), self.folder)
         paths: dict[int, str] = {}
-        absent, changed = [], []
+        noted: dict[str, list[str]] = {"is not there any more": []}
         for step, (name, state) in sorted(self.checkpoints.items()):
             if step not in steps:
                 continue
@@ -352,82 +383,13 @@ class PredictionsRecord:
             present = [place for place in places if os.path.exists(place)]
             same = [p for p in present if p.is_dir() or p.stat().st_size == state.bytes]
             paths[step] = str((same or present or places[-1:])[0])
-            if not present:
-                absent.append(paths[step])
-            elif not same:
-                changed.append(paths[step])
+            if not same:
+                what = "has changed since it was evaluated" if present else "is not there any more"
+                noted.setdefault(what, []).append(paths[step])
         notes = [
             f"the checkpoint {found[0]} {what}"
             + (f" (and so with {len(found) - 1} more)" if len(found) > 1 else "")
-            for found, what in (
-                (absent, "is not there any more"),
-                (changed, "has changed since it was evaluated"),
-            )
+            for what, found in noted.items()
             if found
         ]
         return paths, tuple(notes)
-
-
-def read_record(folder: Path) -> PredictionsRecord | None:
-    """The record of a predictions folder; None for outputs that something else saved.
-
-    Raises:
-        InputError: the record is damaged, or of another schema.
-    """
-    path = folder / RECORD
-    try:
-        with reading.open_file(folder, RECORD) as file:
-            raw = file.read(_LARGEST + 1)
-        if len(raw) > _LARGEST:
-            raise ValueError(f"more than {_LARGEST >> 20} MiB")
-        content = reading.parse(raw)
-        if not isinstance(content, dict):
-            raise ValueError("no JSON object")
-        layout.check_schema(content.get("schema"), path)
-        return _record(content)
-    except FileNotFoundError:
-        return None
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"Expected the record of `checkwise predict`, but got: {error} in {path}: restore the "
-            "file, or remove it; without it no checkpoint's path is known.",
-            code="damaged",
-        ) from None
-
-
-def _record(content: Mapping[str, Any]) -> PredictionsRecord:
-    checkpoints: dict[int, RecordedCheckpoint] = {}
-    for entry in _field(content, "checkpoints", list):
-        if not isinstance(entry, dict):
-            raise ValueError("a checkpoint that is no object")
-        step, name = _whole(entry, "step"), _field(entry, "name", str)
-        if step in checkpoints or not reading.is_plain_path(name):
-            raise ValueError(f"step {step} twice, or {name!r:.80} as a checkpoint's name")
-        state = FileState(_whole(entry, "bytes"), _whole(entry, "modified_ns"))
-        checkpoints[step] = RecordedCheckpoint(name, state)
-    domains, versions = _field(content, "domains", list), _field(content, "versions", dict)
-    texts = {
-        name: _field(content, name, str) for name in ("function", "sha256", "folder", "from_here")
-    }
-    names = (*domains, *versions.values(), *texts.values())
-    if not all(isinstance(name, str) and "\0" not in name for name in names):
-        raise ValueError("a name or version that is no text")
-    return PredictionsRecord(
-        **texts, domains=tuple(domains), checkpoints=checkpoints, versions=versions
-    )
-
-
-def _field(content: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = content.get(name)
-    if not isinstance(value, kind):
-        raise ValueError(f"{value!r:.40} as {name!r}")
-    return value
-
-
-def _whole(content: Mapping[str, Any], name: str) -> int:
-    value = content.get(name)
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r:.40} as {name!r}")
-    return value
