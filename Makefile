@@ -19,7 +19,7 @@ install: .venv/.installed
 
 # And what the tests need beside it, trainers and trackers included.
 .venv/.installed: .venv/.demo
-	$(BIN)/pip install --quiet -e '.[train,backbone,study,slurm,ray]' --group dev
+	$(BIN)/pip install --quiet -e '.[train,backbone,study,parquet,slurm,ray]' --group dev
 	touch $@
 
 demo: .venv/.demo
@@ -41,7 +41,7 @@ CORE_TESTS := tests/metrics tests/records tests/selection tests/readers \
 .venv-oldest/.installed: pyproject.toml tests/oldest.txt
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/pip install --quiet --upgrade pip
-	.venv-oldest/bin/pip install --quiet -e '.[study]' --group test -c tests/oldest.txt
+	.venv-oldest/bin/pip install --quiet -e '.[study,parquet]' --group test -c tests/oldest.txt
 	touch $@
 
 # The same tests on another Python, with the newest of everything: make test-core PYTHON=python3.14
@@ -49,7 +49,7 @@ CORE = .venv-core-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_
 test-core:
 	$(PYTHON) -m venv $(CORE)
 	$(CORE)/bin/pip install --quiet --upgrade pip
-	$(CORE)/bin/pip install --quiet -e '.[study]' --group test
+	$(CORE)/bin/pip install --quiet -e '.[study,parquet]' --group test
 	$(CORE)/bin/python -m pytest -n 2 -q $(CORE_TESTS)
 
 # Wheel and sdist in dist/, checked; then the project's metadata and its GitHub workflows.

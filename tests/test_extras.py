@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[1]
 EXTRAS = sorted(set(EXTRA_OF.values()))
 # In a folder with `trained` (a cohort with weights), `study.toml`, `written` (journals only),
 # `registered` (the same with contrasts that were registered),
-# `live` (the journal of a live selection), `packed.tar.xz`, `one.npz`, `evaluate.py` and
-# `table.csv`.
+# `live` (the journal of a live selection), `packed.tar.xz`, `one.npz`, `evaluate.py`, `table.csv`
+# and `table.parquet` (which only begins like one).
 COMMANDS = {
     "demo": ["--out", "out"],
     "select": ["written"],
@@ -109,6 +109,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "table.csv").write_text("\n".join(["step,domain,role,accuracy", *rows]))
     with cw.LiveSelector("source-acc", journal=folder / "live" / "checkwise.jsonl") as live:
         live.add(1, {"val": {"accuracy": 0.5}})
+    (folder / "table.parquet").write_bytes(b"PAR1")
     np.savez(folder / "one.npz", logits=3 * np.eye(3), labels=np.arange(3))
     (folder / "evaluate.py").write_text(
         "import numpy as np\ndef outputs(path, domain): return 3 * np.eye(3), np.arange(3)\n"
@@ -176,29 +177,49 @@ def test_a_command_works_or_names_the_extra(said: tuple[str, dict[str, Any]]) ->
             "efficientnet_lite_pytorch",
             "from checkwise.study.train.extract import backbone_named as b; b('lite0')",
         ),
+        ("pandas", "cw.study.Cohort.open('written').select('ac-nc')"),
+        ("pyarrow", "cw.load('table.parquet')"),
         ("matplotlib", "from checkwise.study.figures import new_figure; new_figure()"),
         (
             "transformers",
             "from checkwise.integrations.transformers import ReliabilityCallback",
         ),
-        ("lightning", "from checkwise.integrations.lightning import ReliabilityCheckpoint"),
+        (
+            "lightning,pytorch_lightning",
+            "from checkwise.integrations.lightning import ReliabilityCheckpoint",
+        ),
         ("mlflow", "from checkwise.integrations.mlflow import MlflowLog; MlflowLog('run')"),
     ],
 )
 def test_a_public_name_says_which_extra_it_needs(absent: str, asked: str, material: Path) -> None:
-    code = (
-        "import sys; from tests.without_extras import Absent; "
-        f"sys.meta_path.insert(0, Absent({{{absent!r}}})); import checkwise as cw\n"
-        f"try: {asked}\nexcept cw.MissingExtraError as error: print(error)"
+    code = f"try: {asked}\nexcept cw.MissingExtraError as error: print(error)"
+    said = without(absent, code, material)
+    absent = absent.partition(",")[0]
+    assert said == (
+        f"Expected the package {absent}, but it is not installed: "
+        f"pip install 'checkwise[{EXTRA_OF[absent]}]'.\n"
     )
+
+
+def test_a_table_in_and_out_is_columns_where_pandas_is_absent(tmp_path: Path) -> None:
+    code = """
+run = cw.Trajectory.from_frame({"step": [1, 2], "accuracy": [0.5, 0.75], "nll": [0.7, 0.6]})
+table = cw.select(run).table
+print(type(table).__name__, table["step"].tolist())
+"""
+    assert without("pandas", code, tmp_path) == "dict [2, 1]\n"
+
+
+def without(absent: str, code: str, folder: Path) -> str:
+    """What code prints in a process in which a package cannot be imported."""
+    hidden = ", ".join(map(repr, absent.split(",")))
+    first = f"from tests.without_extras import hide; hide({hidden}); import checkwise as cw\n"
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=material,
+        [sys.executable, "-c", first + code],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         capture_output=True,
         text=True,
     )
-    assert done.stdout == (
-        f"Expected the package {absent}, but it is not installed: "
-        f"pip install 'checkwise[{EXTRA_OF[absent]}]'.\n"
-    ), done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -10,19 +10,11 @@ import contextlib
 import io
 import json
 import sys
-from importlib.abc import MetaPathFinder
-from typing import Any
 
 
-class Absent(MetaPathFinder):
-    """Finds nothing, loudly, for the packages that are to be absent."""
-
-    def __init__(self, packages: set[str]) -> None:
-        self._packages = packages
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        if name.partition(".")[0] in self._packages:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+def hide(*packages: str) -> None:
+    """Nobody finds these packages from here on, as where they are not installed."""
+    sys.modules.update(dict.fromkeys(packages))  # type: ignore[arg-type]
 
 
 def answer(arguments: list[str]) -> tuple[int, str]:
@@ -39,5 +31,5 @@ def answer(arguments: list[str]) -> tuple[int, str]:
 
 
 if __name__ == "__main__":
-    sys.meta_path.insert(0, Absent(set(sys.argv[1].split(","))))
+    hide(*sys.argv[1].split(","))
     print(json.dumps({name: answer(words) for name, words in json.load(sys.stdin).items()}))

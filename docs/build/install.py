@@ -14,6 +14,7 @@ PART = "sizes"
 USES = {
     "": "choose from logs, tables and predictions; live selection; the page of a run",
     "study": "compare rules over a study; tables, figures, the report of a study",
+    "parquet": "choose from Parquet tables",
     "train": "train runs, deploy and calibrate them, the demo (torch, embedded digits, scipy)",
     "backbone": "the pretrained EfficientNet-Lite0",
     "timm": "pretrained networks of timm",

@@ -5,9 +5,6 @@ from checkwise.calibrators.calibrator import SCHEMA as SCHEMA
 from checkwise.calibrators.calibrator import Calibrator as Calibrator
 from checkwise.calibrators.calibrator import Fitted as Fitted
 from checkwise.calibrators.calibrator import numbers as numbers
-from checkwise.calibrators.cross_fit import CALIBRATION as CALIBRATION
-from checkwise.calibrators.cross_fit import REFINED as REFINED
-from checkwise.calibrators.cross_fit import REFINED_METRICS as REFINED_METRICS
 from checkwise.calibrators.cross_fit import Change as Change
 from checkwise.calibrators.cross_fit import change_of as change_of
 from checkwise.calibrators.cross_fit import cross_fitted as cross_fitted

@@ -8,7 +8,7 @@ fit to some of them would know something of the others.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -129,8 +129,6 @@ def mean_change(differences: FloatArray, groups: Groups | None = None) -> Change
     return Change(mean, float(low[0]), float(high[0]), n, groups=count)
 
 
-REFINED, CALIBRATION = "refined_nll", "calibration_nll"
-REFINED_METRICS: Final = (REFINED, CALIBRATION)
 SMALL = 1_000  # validation examples below which the temperature is cross-fitted
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
-
-from rich.console import Console
+from typing import Any, Final
 
 from checkwise.cli import printing
 from checkwise.cli.picture import picture
@@ -190,7 +188,7 @@ def _useless(points: float) -> str:
     )
 
 
-def show_table(out: Console, s: Selection) -> None:
+def show_table(out: Any, s: Selection) -> None:
     """Every checkpoint, best first; metrics that do not fit are named."""
     judged = _judged(s) or ACCURACY
     metrics = [name for name in s.trajectory.metrics if name != judged]

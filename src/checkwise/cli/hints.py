@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from checkwise.cli.options import Reading
-from checkwise.deployed import readable
 from checkwise.errors import CheckwiseError
 from checkwise.predict import families_near
 from checkwise.records import groups_of
@@ -22,6 +21,12 @@ from checkwise.store import layout
 
 FUNCTION: Final = "FILE.py:FUNCTION"  # words in capitals are for the reader to fill in
 CHECKPOINTS: Final = "CHECKPOINTS"
+
+
+def _readable(path: Path) -> bool:
+    from checkwise.deployed import readable  # with the calibrators, which a log does not need
+
+    return readable(path)
 
 
 def next_steps(selection: Selection, path: Path, given: Sequence[str]) -> list[str]:
@@ -35,7 +40,7 @@ def next_steps(selection: Selection, path: Path, given: Sequence[str]) -> list[s
     run, lines = selection.trajectory, []
     there = [Path(place) for place in run.paths or () if place and Path(place).exists()]
     if run.examples is not None and run.examples.has_logits and "--validation" not in given:
-        whole = selection.path is not None and Path(selection.path) in filter(readable, there)
+        whole = selection.path is not None and Path(selection.path) in filter(_readable, there)
         lines.append(
             f"{_deploy(path, given, whole=whole)} (calibrates: one temperature, never below 1)"
         )
@@ -63,7 +68,7 @@ def after_choice(selection: Selection, file: Path, given: Sequence[str]) -> list
     words = ["deploy", str(file), *_plugins(given)]
     if "--validation" in given:
         return []
-    if selection.path and path.exists() and readable(path):
+    if selection.path and path.exists() and _readable(path):
         return [_line([*words, "-o", _free("model")])]
     if examples is not None and examples.has_logits:
         return [_line([*words, *_calibrator_only()])]

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import csv
 import json
-import webbrowser
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from io import StringIO
 from pathlib import Path
-from typing import Any, Final
-
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from checkwise.metrics import is_number
 from checkwise.words import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 SCHEMA: Final = 2
 
@@ -68,9 +69,47 @@ USUAL = 80
 GAP = "  "  # between columns
 
 
-def console(*, stderr: bool = False) -> Console:
-    """A console that neither colours nor folds what goes into a file or pipe."""
-    screen = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+# Where one of these is set, rich may take a pipe for a terminal.
+LIKE_A_TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+
+
+@dataclass(frozen=True)
+class Pipe:
+    """A file or pipe as a console: lines go there as they are, and rich draws only tables."""
+
+    stderr: bool
+    is_terminal: ClassVar = False
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        return WIDE
+
+    @property
+    def encoding(self) -> str:
+        """How text is written."""
+        return (sys.stderr if self.stderr else sys.stdout).encoding or "utf-8"
+
+    def print(self, line: Any = "", *, style: str | None = None) -> None:
+        """Write a line or a table; a style is for terminals."""
+        if isinstance(line, str):
+            print(_safe(line), file=sys.stderr if self.stderr else sys.stdout)
+        else:
+            _screen(self.stderr).print(line, style=style)
+
+
+def console(*, stderr: bool = False) -> Any:
+    """A console of rich, or what neither colours nor folds: a :class:`Pipe`."""
+    stream = sys.stderr if stderr else sys.stdout
+    if stream.isatty() or any(name in os.environ for name in LIKE_A_TERMINAL):
+        return _screen(stderr)
+    return Pipe(stderr)
+
+
+def _screen(stderr: bool) -> Console:
+    from checkwise.cli.drawing import Screen
+
+    screen = Screen(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
     if not screen.is_terminal:
         screen.width = WIDE
     elif screen.width < 1:  # COLUMNS=0, which some shells set where they do not know
@@ -85,19 +124,14 @@ def say(*lines: Any, stderr: bool = False) -> None:
         screen.print(line)
 
 
-class _Screen(Console):
-    """A console on which a name out of someone's file is text and nothing else."""
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*(_safe(o) if isinstance(o, str) else o for o in objects), **options)
-
-
 def _safe(text: str) -> str:
     return printable(text, keep="\n")
 
 
 def open_page(page: Path) -> None:
     """Open a page; where there is no browser, say where it is."""
+    import webbrowser
+
     opened = webbrowser.open(page.resolve().as_uri())
     said = "The page is" if opened else "There is no browser here. Open this page elsewhere:"
     console(stderr=True).print(f"{said} {page.resolve()}")
@@ -105,8 +139,10 @@ def open_page(page: Path) -> None:
 
 def width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     """How many columns a terminal needs for a table whose cells are not folded."""
+    from checkwise.cli.drawing import longest_line
+
     columns = zip(header, *rows, strict=True)
-    return sum(max(map(_longest_line, column)) + len(GAP) for column in columns) - len(GAP)
+    return sum(max(map(longest_line, column)) + len(GAP) for column in columns) - len(GAP)
 
 
 def table(
@@ -122,10 +158,14 @@ def table(
     Columns in ``left`` are folded between words where the terminal is narrow, unless they are in
     ``whole`` too. Nothing is ever cut: what does not fit runs over the terminal's edge.
     """
+    from rich.text import Text
+
+    from checkwise.cli.drawing import Uncut, longest_line, longest_word
+
     header = [_safe(name) for name in header]
     body = [[_safe(cell) for cell in row] for row in rows]
     # Gaps are columns: rich before 14.3 widens padded columns at the edges.
-    drawn = _Uncut(box=None, pad_edge=False, padding=0, header_style="bold")
+    drawn = Uncut(box=None, pad_edge=False, padding=0, header_style="bold")
     for index, name in enumerate(header):
         if index:
             drawn.add_column(GAP, min_width=len(GAP), no_wrap=True)
@@ -135,29 +175,12 @@ def table(
             name,
             justify="left" if name in left else "right",
             no_wrap=not folds,
-            min_width=max(map(_longest_word if folds else _longest_line, cells)),
+            min_width=max(map(longest_word if folds else longest_line, cells)),
         )
     for index, row in enumerate(body):
         cells = [part for cell in row for part in (GAP, cell)][1:]
         drawn.add_row(*map(Text, cells), style="bold green" if index == bold else None)
     return drawn
-
-
-class _Uncut(Table):
-    """A table that is drawn at least as wide as the narrowest columns it can have."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        narrowest = sum(column.min_width or 0 for column in self.columns)
-        wide = options.update(max_width=max(options.max_width, narrowest))
-        yield from super().__rich_console__(console, wide)
-
-
-def _longest_line(cell: str) -> int:
-    return max(map(cell_len, cell.split("\n")))
-
-
-def _longest_word(cell: str) -> int:
-    return max(map(cell_len, cell.split()), default=0)
 
 
 # What makes a spreadsheet read a cell as a formula (OWASP, "CSV injection"), wide forms included.

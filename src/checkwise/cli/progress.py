@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from checkwise.cli import printing
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from checkwise.study.sweep import RunStatus
 
 MINUTE = 60.0

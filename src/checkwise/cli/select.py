@@ -11,7 +11,6 @@ from typing import Any
 
 from checkwise.cli import answer, places, printing
 from checkwise.cli.command import OUTPUT, PATH, argument, command, option, takes
-from checkwise.cli.copying import copy_chosen, is_copy
 from checkwise.cli.hints import after_choice, next_steps, unmatched
 from checkwise.cli.options import (
     Choosing,
@@ -169,11 +168,7 @@ def select_command(
         if page is not None or show:
             parts.append(lambda: _write_page(only.selection, page, opened=show))
         if copy_to is not None:
-            parts.append(
-                lambda: [
-                    f"Copied to {copy_chosen(only.source, only.selection, copy_to, force=force)}."
-                ]
-            )
+            parts.append(lambda: _copy(only, copy_to, force=force))
         if not (out or copy_to):
             run = [] if only.alone else ["--run", only.key.label]
             parts.append(lambda: next_steps(only.selection, only.source, [*given, *run]))
@@ -258,8 +253,20 @@ def _check_places(
         raise InputError("Expected a place of its own for each of -o, --page and --copy-to.")
     weights = [Path(path) for one in found for path in one.selection.trajectory.paths or () if path]
     for place in written:
-        if place is not copy_to or not is_copy(place):
+        if place is not copy_to or not _is_copy(place):
             places.check_answer(place, [*paths, *weights], force=force)
+
+
+def _is_copy(place: Path) -> bool:
+    from checkwise.cli.copying import is_copy  # which few ask for
+
+    return is_copy(place)
+
+
+def _copy(found: Found, place: Path, *, force: bool) -> list[str]:
+    from checkwise.cli.copying import copy_chosen
+
+    return [f"Copied to {copy_chosen(found.source, found.selection, place, force=force)}."]
 
 
 def _best(found: Sequence[Found], leading: int | None) -> Found:

@@ -51,7 +51,9 @@ def _model_checkpoint() -> Any:
     recognises only the callbacks of its own package.
     """
     packages = ("lightning.pytorch", "pytorch_lightning")
-    imported = [name for name in sys.modules if name in packages]
+    imported = [
+        name for name, module in sys.modules.items() if module is not None and name in packages
+    ]
     installed = [name for name in packages if find_spec(name.partition(".")[0]) is not None]
     first, *_ = *imported, *installed, *packages
     return import_module(f"{first}.callbacks").ModelCheckpoint

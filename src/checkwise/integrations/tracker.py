@@ -78,8 +78,9 @@ class Told:
     @property
     def why(self) -> str:
         """Why this checkpoint, and the ranked table, as Markdown."""
-        table = self.selection.table
-        rows = [table.columns.tolist(), ["---"] * len(table.columns), *table.values.tolist()]
+        ranked = self.selection.ranked
+        cells = zip(*(column.tolist() for column in ranked.values()), strict=True)
+        rows = [[*ranked], ["---"] * len(ranked), *cells]
         lines = [f"| {' | '.join(map(_cell, row))} |" for row in rows]
         return "\n".join([self.selection.explain(), "", *lines])
 

@@ -5,6 +5,7 @@ Nothing here imports torch, scipy or pandas; their objects are known by what the
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def _refuse_unreadable(values: Any, name: str) -> None:
 
 def _problem(values: Any) -> str | None:
     """Why values that look like an array hold no plain numbers, and what to do."""
-    if isinstance(values, np.ma.MaskedArray):
+    if "numpy.ma" in sys.modules and isinstance(values, np.ma.MaskedArray):
         if not np.ma.is_masked(values):
             return None
         return "a masked array with masked values. Drop those examples, or fill them in."

@@ -10,12 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics import inputs
-from checkwise.metrics.debiased import debiased_cwece, debiased_ece
-from checkwise.metrics.examples import per_example
-from checkwise.metrics.functions import evaluate
 from checkwise.metrics.logits import probabilities
-from checkwise.metrics.smooth_ece import smece
 from checkwise.plugins import Origin, register_offered
 from checkwise.words import shown
 
@@ -65,10 +60,31 @@ class Metric:
             0.125
         """
         if self.function is None:
+            from checkwise.metrics.functions import evaluate
+
             return evaluate(logits=logits, probs=probs, labels=labels).values()[self.name]
         return evaluate_registered(logits=logits, probs=probs, labels=labels, only=self)[self.name]
 
 
+def _smece(probs: Array, labels: Array) -> float:
+    from checkwise.metrics.smooth_ece import smece
+
+    return smece(probs, labels)
+
+
+def _debiased_ece(probs: Array, labels: Array) -> float:
+    from checkwise.metrics.debiased import debiased_ece
+
+    return debiased_ece(probs, labels)
+
+
+def _debiased_cwece(probs: Array, labels: Array) -> float:
+    from checkwise.metrics.debiased import debiased_cwece
+
+    return debiased_cwece(probs, labels)
+
+
+# A log needs the names alone, so formulas are imported where they are computed.
 METRICS: dict[str, Metric] = {
     known.name: known
     for known in (
@@ -121,7 +137,7 @@ METRICS: dict[str, Metric] = {
             "lower",
             100,
             "Smooth absolute gap of the top label, without bins (smECE).",
-            smece,
+            _smece,
             title="smECE",
             largest=1,
             on_demand=True,
@@ -131,7 +147,7 @@ METRICS: dict[str, Metric] = {
             "lower",
             100,
             "Hard-bin squared gap of the top label, less chance.",
-            debiased_ece,
+            _debiased_ece,
             title="debiased ECE",
             largest=1,
             on_demand=True,
@@ -141,7 +157,7 @@ METRICS: dict[str, Metric] = {
             "lower",
             100,
             "Hard-bin squared gap, class-wise, less chance.",
-            debiased_cwece,
+            _debiased_cwece,
             title="debiased CwECE",
             largest=1,
             on_demand=True,
@@ -213,6 +229,9 @@ def evaluate_registered(
     wanted = usual if only is None else [only]
     if not wanted:
         return {}
+    from checkwise.metrics import inputs
+    from checkwise.metrics.examples import per_example
+
     predictions = inputs.read(logits=logits, probs=probs, labels=labels)
     per_example(**{predictions.kind: predictions.values}, labels=predictions.labels)
     blocks = [rows.astype(np.float64) for _, rows, _ in predictions.blocks()]

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import pandas
-
 from checkwise.errors import CheckwiseError, NoGuaranteeError
 from checkwise.metrics import METRICS, metric_title
 from checkwise.page import document
@@ -156,20 +154,19 @@ def _tiles(selection: Selection) -> Markup:
 
 def _ranked(selection: Selection) -> Markup:
     """The first checkpoints in full view, all of them with every metric on request."""
-    table = selection.table
     every = [
         name
-        for name in map(str, table)
+        for name in selection.ranked
         if name not in ("feasible", "diverged") and not name.endswith("_normalised")
     ]
     main = [name for name in every if name in (*MAIN, selection.constraint)]
     return el(
         "div",
-        ranked_table(table[:FIRST], main),
+        _table(selection, main, first=FIRST),
         el(
             "details",
-            el("summary", f"All {len(table)} checkpoints and metrics"),
-            ranked_table(table, every),
+            el("summary", f"All {len(selection.trajectory)} checkpoints and metrics"),
+            _table(selection, every),
         ),
     )
 
@@ -193,18 +190,19 @@ def _bound(selection: Selection) -> Markup:
     return document.bound_section(sentence, conditions, bound.not_promised, "")
 
 
-def ranked_table(table: pandas.DataFrame, columns: Sequence[str]) -> Markup:
-    """Checkpoints of one run, best first, with these columns of the table."""
+def _table(selection: Selection, names: Sequence[str], *, first: int | None = None) -> Markup:
+    """The checkpoints, best first, with these columns."""
+    columns = {name: values[:first].tolist() for name, values in selection.ranked.items()}
     body = [
         el(
             "tr",
-            (el("td", _shown(name, row[name], row["feasible"]), class_="num") for name in columns),
-            class_="chosen" if i == 0 else None if row["feasible"] else "dim",
+            (el("td", _shown(name, columns[name][i], feasible), class_="num") for name in names),
+            class_="chosen" if i == 0 else None if feasible else "dim",
         )
-        for i, row in enumerate(table.to_dict("records"))
+        for i, feasible in enumerate(columns["feasible"])
     ]
     return framed_table(
-        [_column(name) for name in columns],
+        [_column(name) for name in names],
         body,
         "Best first; only eligible checkpoints are ranked by score",
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.errors import InputError
+from checkwise.errors import InputError, naming_extras
 from checkwise.readers import tables
 from checkwise.readers.log import Log
 from checkwise.readers.request import LoadedRun, Request, first_bytes, read_bytes
@@ -37,14 +37,8 @@ def read(path: Path, request: Request) -> list[LoadedRun] | list[Log]:
 
 def open_parquet(path: Path) -> Sheet:
     """A Parquet file as a table; columns nobody asks for stay on disk."""
-    try:
+    with naming_extras():
         import pyarrow.parquet as pq
-    except ImportError:
-        raise InputError(
-            f"Expected pyarrow for the Parquet file {path}, but it is not installed: run "
-            "`pip install 'checkwise[parquet]'`, or save the table as CSV.",
-            code="missing",
-        ) from None
     try:
         file = pq.ParquetFile(io.BytesIO(read_bytes(path)))
         header, length = list(file.schema_arrow.names), file.metadata.num_rows

@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from checkwise.calibrators import REFINED_METRICS
 from checkwise.errors import InputError
 from checkwise.readers.request import LoadedRun, Request, build
-from checkwise.records import Trajectory, check_held_out, divide, groups_of, with_refined
+from checkwise.records import (
+    REFINED_METRICS,
+    Trajectory,
+    check_held_out,
+    divide,
+    groups_of,
+    with_refined,
+)
 from checkwise.store import Predictions
 
 

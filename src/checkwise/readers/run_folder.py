@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from checkwise.calibrators import REFINED_METRICS
 from checkwise.errors import InputError
 from checkwise.readers.request import LoadedRun, Request
-from checkwise.records import with_refined
+from checkwise.records import REFINED_METRICS, with_refined
 from checkwise.store import layout, read_mark, read_run
 
 _NEEDED: Final = (layout.RUN_FILE, layout.SOURCE_FILE)

@@ -52,6 +52,8 @@ from checkwise.records.held_out_cells import targets_of as targets_of
 from checkwise.records.held_out_cells import without_rows as without_rows
 from checkwise.records.predicted import Recorder as Recorder
 from checkwise.records.predicted import check_step as check_step
+from checkwise.records.refined import REFINED as REFINED
+from checkwise.records.refined import REFINED_METRICS as REFINED_METRICS
 from checkwise.records.refined import with_refined as with_refined
 from checkwise.records.tables import FACTS as FACTS
 from checkwise.records.tables import ONLY_DOMAIN as ONLY_DOMAIN

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
-from checkwise.calibrators import CALIBRATION, REFINED, nll_after
 from checkwise.metrics import Groups, Logits
 from checkwise.records.trajectory import Trajectory
+
+REFINED, CALIBRATION = "refined_nll", "calibration_nll"
+REFINED_METRICS: Final = (REFINED, CALIBRATION)
 
 
 def with_refined(
@@ -24,6 +27,8 @@ def with_refined(
     the number of errors: a saturated checkpoint has a small refined NLL. ``groups`` are the
     independent units of the examples, which stay together.
     """
+    from checkwise.calibrators import nll_after
+
     refined = np.full(run.values["nll"].shape, np.nan)
     for t in np.flatnonzero(~run.diverged).tolist():
         after = nll_after(logits_at(int(run.steps[t])), groups=groups)

@@ -16,10 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from checkwise.errors import InputError
 from checkwise.metrics import BANDWIDTH, BINS, whole
-from checkwise.records import checks, predicted
+from checkwise.records import checks
 from checkwise.records.checks import plain_name
 from checkwise.records.examples import Examples
-from checkwise.records.tables import read as read_columns
 from checkwise.words import counted
 
 LARGEST_SEED = 2**63 - 1
@@ -309,7 +308,9 @@ class Trajectory:
             >>> run.domains
             ('validation',)
         """
-        read = read_columns(
+        from checkwise.records import tables
+
+        read = tables.read(
             table, held_out=held_out, sources=sources, columns=columns, metrics=metrics
         )
         notes = (*facts.pop("notes", ()), *read.pop("notes"))
@@ -349,6 +350,8 @@ class Trajectory:
             >>> Trajectory.from_predictions({0: {"val": (z, [0, 1])}}).values["accuracy"]
             array([[1.]])
         """
+        from checkwise.records import predicted  # with all that computes metrics
+
         computed = predicted.evaluate(
             saved,
             kind=kind,

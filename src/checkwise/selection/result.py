@@ -35,8 +35,6 @@ from checkwise.selection.standing import BoolArray, domain_weights
 from checkwise.selection.wording import coarse, explain
 
 if TYPE_CHECKING:
-    import pandas
-
     from checkwise.selection.calibrated import CalibratedChoice
     from checkwise.sure import Corrected, Stability, Sureness
 
@@ -305,10 +303,15 @@ class Selection:
         return self.rule_used.ties(self.params)
 
     @cached_property
-    def table(self) -> pandas.DataFrame:
-        """Every checkpoint, best first, with all that the rule looked at."""
-        import pandas
+    def table(self) -> Any:
+        """Every checkpoint, best first, with all that the rule looked at.
 
+        A ``pandas.DataFrame`` where pandas is installed, its columns in a ``dict`` where it is not.
+        """
+        try:
+            import pandas
+        except ModuleNotFoundError:
+            return self.ranked
         return pandas.DataFrame(self.ranked)
 
     @cached_property

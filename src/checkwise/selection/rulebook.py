@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -219,6 +218,8 @@ def _what_exists(name: str) -> str:
             f": what counts as near the best is an option, --param tolerance={ending} (in Python "
             f"tolerance={ending!r}), beside the rule {rule}."
         )
+    import difflib  # slow to import
+
     alike = difflib.get_close_matches(name, list(_known()), n=1)
     return f": did you mean {alike[0]}?" if alike else "."
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkwise.errors import InputError
+from checkwise.errors import InputError, naming_extras
 from checkwise.statistics import LEVEL, RESAMPLES, SEED
 from checkwise.study.compare import Contrast, Differences, by_units, contrasts
 from checkwise.study.outcome import KEY_COLUMNS, key_labels
@@ -44,6 +44,7 @@ def contrasts_by(
     return rows
 
 
+@naming_extras()
 def compared_frame(
     rows: Sequence[Contrast], by: Sequence[str], facts: Mapping[str, Any]
 ) -> pandas.DataFrame:

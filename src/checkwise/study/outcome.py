@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.calibrators import Fitted
-from checkwise.errors import InputError, MissingMetricError
+from checkwise.errors import InputError, MissingMetricError, naming_extras
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory, outside
 from checkwise.selection import Choice, Columns
@@ -168,6 +168,7 @@ def key_labels(keys: Iterable[RunKey], by: Sequence[str]) -> list[tuple[str, ...
     return [tuple(str(key_columns(key)[name]) for name in by) for key in keys]
 
 
+@naming_extras()
 def choice_frame(outcomes: Iterable[Outcome]) -> pandas.DataFrame:
     """One row per run: what was chosen, from source validation alone."""
     import pandas
@@ -175,6 +176,7 @@ def choice_frame(outcomes: Iterable[Outcome]) -> pandas.DataFrame:
     return pandas.DataFrame([_choice(outcome) for outcome in outcomes])
 
 
+@naming_extras()
 def evaluated_frame(outcomes: Iterable[Outcome]) -> pandas.DataFrame:
     """One row per run and held-out domain."""
     import pandas

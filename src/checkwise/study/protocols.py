@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.calibrators import REFINED, TS, Calibrator, get_calibrator
+from checkwise.calibrators import TS, Calibrator, get_calibrator
 from checkwise.errors import InputError
 from checkwise.metrics import Logits
-from checkwise.records import RunKey, Trajectory, with_refined
+from checkwise.records import REFINED, RunKey, Trajectory, with_refined
 from checkwise.selection import (
     DELTA_PP,
     Choice,

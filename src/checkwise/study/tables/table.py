@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from checkwise.errors import naming_extras
 from checkwise.statistics import LEVEL, RESAMPLES
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class Table:
             for cell in self.cells
         ]
 
+    @naming_extras()
     def frame(self) -> pandas.DataFrame:
         """The same for computing."""
         import pandas
