@@ -133,12 +133,8 @@ pages: install
 	$(BIN)/python -m studies.simulations.intervals
 	$(BIN)/python -m docs.build.outputs
 	$(BIN)/python -m docs.build.real_logs
-	$(BIN)/python -m studies.paper.first_study
-	$(BIN)/python -m studies.paper.method_rows
-	$(BIN)/python -m studies.paper.paper_claims
 	$(BIN)/python -m studies.paper.tables
-	$(BIN)/python -m studies.paper.logits_page
-	$(BIN)/python -m studies.paper.results
+	$(BIN)/python -m studies.paper.pages
 	$(BIN)/python -m studies.paper.study_figures
 	$(BIN)/python -m studies.paper.cohort_figures
 	$(BIN)/python -m studies.paper.process_figure

@@ -6,11 +6,16 @@ tables the same way on several pages is here, too.
 
 from __future__ import annotations
 
+import csv
+import io
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 from checkwise.words import number
 
 DOCS = Path(__file__).parents[1] / "docs"
+NUMBER = re.compile(r"<!--([^ >][^>]*)-->(.*?)<!---->")
 DATA = Path(__file__).parent / "data"  # packed cohorts, kept outcomes, what the paper prints
 
 
@@ -24,6 +29,21 @@ def fill(page: Path, name: str, content: str) -> None:
 def part(page: Path, name: str) -> str:
     """What one part of a page holds."""
     return _parts(page, name)[1].strip("\n")
+
+
+def csv_of(text: str) -> str:
+    """The Markdown table in a text as CSV, without marks; lines beside the table are left out."""
+    lines = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line[:1] == "|"]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    for line in (lines[0], *lines[2:]):
+        writer.writerow(re.sub(r"[`*\\]", "", cell).strip() for cell in line)
+    return file.getvalue()
+
+
+def numbered(text: str, said: Callable[[str], str]) -> str:
+    """A text with every number anew that follows its key: ``<!--key-->number<!---->``."""
+    return NUMBER.sub(lambda found: f"<!--{found[1]}-->{said(found[1])}<!---->", text)
 
 
 def markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

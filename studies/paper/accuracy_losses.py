@@ -1,4 +1,4 @@
-"""Target accuracy that recipes lose in single runs and at single places: study/harms.md."""
+"""Target accuracy that recipes lose in single runs and at single places."""
 
 from __future__ import annotations
 

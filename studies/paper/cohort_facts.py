@@ -1,4 +1,4 @@
-"""What the overview figures show on single cohorts, in numbers: study/figures-cohorts.md.
+"""What the overview figures show on single cohorts, in numbers.
 
 The three data sets of the 540 runs are here one by one, then the further cohorts.
 """

@@ -1,4 +1,4 @@
-"""Draw the overview figures on single cohorts and fill study/figures-cohorts.md.
+"""Draw the overview figures on single cohorts.
 
     python -m studies.paper.cohort_figures
 
@@ -30,9 +30,8 @@ from checkwise.study.figures import (
     scatter_points,
 )
 from checkwise.words import listed
-from studies.page import DOCS, fill
+from studies.page import DOCS
 from studies.paper.cohort_facts import Shown, plain, shown
-from studies.paper.figures_page import PAGE, parts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,8 +141,6 @@ def main() -> None:
     for name, draw in {"distance": distances, "algorithms": changes, "kendall": taus}.items():
         save(draw(cohorts), f"cohorts-{name}")
     FACTS.write_text(json.dumps(plain(cohorts), indent=1) + "\n")
-    for name, content in parts(cohorts).items():
-        fill(PAGE, name, content)
 
 
 if __name__ == "__main__":

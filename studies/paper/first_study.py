@@ -1,31 +1,16 @@
-"""Rebuild the tables, verdicts and figures of study/first-study.md from the packed journals.
-
-Run by ``make pages``; ``tests/docs`` checks that the page shows what this computes.
-"""
+"""The tables of the first study, 360 runs, from the packed journals."""
 
 from __future__ import annotations
 
-from checkwise.study.figures import write_figures
-from studies.page import DOCS, fill
 from studies.paper import remedy_tables as remedies
 from studies.paper import result_tables as tables
-from studies.paper.answer import answer
-from studies.paper.claims import claims
-from studies.paper.packed import packed_cohorts
-from studies.paper.verdicts import registered_contrast, verdict
-
-PAGE = DOCS / "study" / "first-study.md"
-IMAGES = PAGE.parent / "images"
+from studies.paper.verdicts import registered_contrast
 
 
 def parts(results: tables.Results) -> dict[str, str]:
-    """Every generated part of the page by name."""
-    evaluated = results.cohorts["officehome-frozen"].path
+    """Every table by name."""
     return {
-        "answer": answer(results),
-        "verdict": verdict(results.main, evaluated),
         "registered": registered_contrast(results.main),
-        "claims": claims(results),
         "blocks": tables.blocks(results),
         "inference": tables.inference(results),
         "main": tables.main_table(results),
@@ -56,26 +41,4 @@ def parts(results: tables.Results) -> dict[str, str]:
         "pair": remedies.pair(results),
         "pair-settings": remedies.pair_settings(results),
         "risk-coverage": remedies.risk_coverage(results),
-        "cohorts": tables.cohorts(results),
     }
-
-
-def draw(results: tables.Results) -> None:
-    """The figures of the page."""
-    list(write_figures(results.cohorts["officehome-frozen"], IMAGES, only=["tolerance"]))
-    list(write_figures(results.main, IMAGES, only=["kendall"]))
-    list(write_figures(results.ladder, IMAGES, only=["learning-rate"]))
-    for file in IMAGES.glob("*.pdf"):
-        file.unlink()
-
-
-def main() -> None:
-    with packed_cohorts() as cohorts:
-        results = tables.Results(cohorts)
-        for name, content in parts(results).items():
-            fill(PAGE, name, content)
-        draw(results)
-
-
-if __name__ == "__main__":
-    main()

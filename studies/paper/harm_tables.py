@@ -1,16 +1,14 @@
-"""The tables of study/harms.md: single runs, single places and saturated validation."""
+"""The tables on harm: single runs, single places and saturated validation."""
 
 from __future__ import annotations
 
 from checkwise.selection import FEW_ERRORS
-from studies.paper import accuracy_losses, harm_answers
-from studies.paper.answer import points
+from studies.paper import accuracy_losses
 from studies.paper.beside import grid
 from studies.paper.cohorts import with_five
-from studies.paper.contrast import Claim
 from studies.paper.effects import Effect, effect
 from studies.paper.outcomes import read
-from studies.paper.question_answers import SOFT
+from studies.paper.recipes import SITES, SOFT
 
 RAW = "source-acc"
 HARMS = {  # title → recipe, reference
@@ -35,12 +33,38 @@ def parts() -> dict[str, str]:
     ]
     header = ("data", "recipe", "runs worse", "domains worse", "worst domain", "at a new one, 95%")
     return {
-        "answer": harm_answers.answer(),
         "worst": grid(header, rows, 2),
         "accuracy": accuracy_losses.table(),
-        "saturation-found": saturation_found(),
         "saturated": saturated(),
     }
+
+
+def on_places() -> str:
+    """What each recipe does to single runs and places on the 24 places: NLL, then accuracy."""
+    rows = []
+    for title, (name, reference) in {**HARMS, **OTHER_VALIDATION}.items():
+        if name in read(SITES).values:
+            nll, accuracy = (
+                effect(SITES, name, reference, metric)
+                for metric in ("target_nll", "target_accuracy")
+            )
+            (_, value), (low, high) = nll.worst, nll.over.new_place()
+            rows.append(
+                (
+                    *(
+                        title,
+                        f"{nll.worse} of {nll.runs}",
+                        f"{nll.places_worse} of {len(nll.names)}",
+                    ),
+                    *(nll.text(value), f"[{nll.text(low)}, {nll.text(high)}]"),
+                    f"{accuracy_losses.lost(accuracy)} of {accuracy.runs}",
+                )
+            )
+    header = (
+        *("recipe", "runs with higher NLL", "places with higher NLL", "worst place"),
+        *("at a new one, 95%", "runs that lose a point of accuracy"),
+    )
+    return grid(header, rows, 1)
 
 
 def _harm(found: Effect) -> tuple[str, ...]:
@@ -70,34 +94,3 @@ def saturated() -> str:
         cells = [str(effect(kept, *contrast, keep=keep)) for contrast in GUARDED.values()]
         rows.append((title, str(int(keep.sum())), *cells))
     return grid(("validation errors", "runs", *GUARDED), rows, 1)
-
-
-def saturation_found() -> str:
-    """What that says, checked."""
-    kept = read(SMALL)
-    few = kept.values["source-acc"]["errors"] <= FEW_ERRORS
-    raw, guarded = (effect(kept, name, keep=few) for name in ("ac-nc", "ac-nc+guard"))
-    plain = kept.temperature("source-acc+ts") < 1
-    soft = effect(kept, f"source-acc{SOFT}", keep=few)
-    left = effect(kept, f"ac-nc{SOFT}", f"source-acc{SOFT}", keep=few)
-    return points(
-        [
-            Claim(
-                f"That harm of `ac-nc` is not found here: {raw.plain} in the {int(few.sum())} of "
-                f"{len(few)} runs with at most {FEW_ERRORS} validation errors. The mean points the "
-                "same way and is far smaller.",
-                (0 < raw.mean < 0.1, not raw.excludes_zero),
-            ),
-            Claim(
-                "With the guard (`ac-nc+guard`), which takes the earliest feasible checkpoint "
-                f"there, the change is {guarded.plain}.",
-                (abs(guarded.mean) < abs(raw.mean),),
-            ),
-            Claim(
-                f"Plain temperature scaling sharpened in {int((plain & few).sum())} of these "
-                f"{int(few.sum())} runs. T ≥ 1 changes NLL by {soft.plain} there; with T ≥ 1 on "
-                f"both sides `ac-nc` changes it by {left.plain}.",
-                ((plain & few).sum() > few.sum() / 2, soft.mean < 0, not left.excludes_zero),
-            ),
-        ]
-    )

@@ -1,26 +1,29 @@
-"""Other methods beside choosing, on every cohort that has what they need: study/methods.md.
-
-Run by ``make pages``; ``tests/docs`` checks that the page shows what this computes.
-"""
+"""Other methods beside choosing, on every cohort that has what they need."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from checkwise.study.tables import HUGE_NLL
-from checkwise.words import listed
-from studies.page import DOCS, fill
 from studies.paper import accuracy_losses, single_runs
 from studies.paper.beside import grid
 from studies.paper.cohorts import FINE_TUNED, there, with_five
 from studies.paper.effects import effect
-from studies.paper.interval_words import intervals
 from studies.paper.outcomes import METRICS, Outcomes
 from studies.paper.recipes import LODO, OTHER_METHODS, WHOLE_RUNS
 
-PAGE = DOCS / "study" / "methods.md"
 REFERENCE = "source-acc"
 CHOICES = ("ac-nc",)  # beside every method
+SHORT = (
+    "eoa",
+    "diwa-uniform",
+    "swad",
+    "swad-nobn",
+    "lyu-mmd",
+    "mixup-loss",
+    "wald-isotonic",
+    "hparams-ac",
+)
 CALIBRATED = tuple(f"{REFERENCE}+{name}" for name in ("ts", "ts-soften", "ts-max"))
 AVERAGES = ("mean-probs", "mean-weights", "ac-nc-mean-probs")
 GROUPS = {
@@ -32,31 +35,31 @@ GROUPS = {
     ),
     "hyperparameters": ("hparams-acc", "hparams-ac"),
 }
-AVERAGED = ("swad", "swad-nobn", "dense-swad", "dense-swad-nobn")
 
 
 def parts() -> dict[str, str]:
-    """Every generated part of the page by name."""
-    return {
-        "intervals": intervals(),
-        "batchnorm": batchnorm(),
-        **{name: table(names) for name, names in GROUPS.items()},
-    }
+    """Every table by name."""
+    return {name: table(names) for name, names in GROUPS.items()}
 
 
-def batchnorm() -> str:
-    """What averages of weights lose without BatchNorm statistics of their own."""
-    lines = []
-    for described, kept in there(FINE_TUNED):
-        counts = {name: failures(kept, name) for name in AVERAGED if _measured(kept, name)}
-        lost = [f"`{name}` in {count}" for name, (count, _) in counts.items()]
-        huge = [f"`{name}` in {count}" for name, (_, count) in counts.items() if count]
-        lines.append(
-            f"- {described.data} ({len(kept.keys)} runs): a point of accuracy or more is lost by "
-            f"{listed(lost)}. NLL is above {HUGE_NLL:.0f} "
-            + (f"with {listed(huge)}." if huge else "in none.")
-        )
-    return "\n".join(lines)
+def short() -> str:
+    """Methods on features of ResNet-50 and on fine-tuned networks: NLL, accuracy, failures."""
+    rows = []
+    for described, kept in there(("pacs-resnet50", *FINE_TUNED)):
+        for name in (*CHOICES, *AVERAGES[:2], *SHORT):
+            if _measured(kept, name):
+                nll, accuracy = (effect(kept, name, REFERENCE, metric) for metric in _SHOWN[:2])
+                counts = (nll.counts, str(nll), str(accuracy), str(failures(kept, name)[0]))
+                rows.append((described.data, f"`{name}`", *counts))
+    header = (
+        "data",
+        "method",
+        "domains, runs",
+        "NLL",
+        "accuracy, points",
+        "runs that lose a point",
+    )
+    return grid(header, rows, 2)
 
 
 def failures(kept: Outcomes, name: str) -> tuple[int, int]:
@@ -104,12 +107,3 @@ def _row(kept: Outcomes, name: str) -> tuple[str, ...]:
 
 
 _SHOWN = ("target_nll", "target_accuracy", "target_ece", "target_cwece")
-
-
-def main() -> None:
-    for name, content in parts().items():
-        fill(PAGE, name, content)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""The tables of the study's pages, one page per question, from the kept outcomes.
+"""The tables on choosing, averaging and calibrating, from the kept outcomes.
 
 Rows are cohorts, columns recipes. Every cell is the mean of recipe − reference, with its interval.
 """
@@ -10,16 +10,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from checkwise.words import number
-from studies.page import DOCS, fill
-from studies.paper import harm_tables, question_answers, single_runs, validating_tables
+from studies.paper import single_runs
 from studies.paper.beside import grid
 from studies.paper.cohorts import there, with_five
 from studies.paper.effects import effect
-from studies.paper.interval_words import intervals
 from studies.paper.outcomes import Outcomes
-from studies.paper.question_answers import SOFT
+from studies.paper.recipes import SOFT
 
-STUDY = DOCS / "study"
 NLL, ACCURACY = "target_nll", "target_accuracy"
 CHOOSING = ("ac-nc", "ac-early", "ac-nll", "pure-nll", "last")
 AVERAGING = ("mean-probs", "mean-probs-5", "mean-weights", "ac-nc-mean-probs")
@@ -59,8 +56,6 @@ def choosing() -> dict[str, str]:
     """Does choosing by reliability help?"""
     raw, soft = same(CHOOSING), softened([r for r in CHOOSING if r != "ac-nll"])
     return {
-        "answer": question_answers.choosing(),
-        "intervals": intervals(),
         "nll": table(raw, "source-acc", NLL),
         "nll-soft": table(soft, f"source-acc{SOFT}", NLL),
         "accuracy": table(raw, "source-acc", ACCURACY),
@@ -100,8 +95,6 @@ def averaging() -> dict[str, str]:
     """Does averaging checkpoints help?"""
     raw, soft = same(AVERAGING), {"`mean-probs`": "deploy-mean-probs"}
     return {
-        "answer": question_answers.averaging(),
-        "intervals": intervals(),
         "nll": table(raw, "source-acc", NLL),
         "accuracy": table(raw, "source-acc", ACCURACY),
         "nll-soft": table(
@@ -116,8 +109,6 @@ def calibrating() -> dict[str, str]:
     """Which calibrator, and what does it cost?"""
     scaled = {f"`{name}`": f"source-acc+{name}" for name in SCALING}
     return {
-        "answer": question_answers.calibrating(),
-        "intervals": intervals(),
         "nll": table(scaled, "source-acc", NLL),
         "single": single_runs.table(against(scaled, "source-acc")),
         "sharpened": sharpened(),
@@ -155,22 +146,3 @@ def _among(kept: Outcomes, recipe: str, keep: np.ndarray) -> str:
         return ""
     table = kept.differences(recipe, "source-acc", [NLL], keep)
     return number(float(table.values[:, 0].mean()), 3, signed=True)
-
-
-PAGES = {
-    "choosing": choosing,
-    "averaging": averaging,
-    "calibrating": calibrating,
-    "validating": validating_tables.parts,
-    "harms": harm_tables.parts,
-}
-
-
-def main() -> None:
-    for name, parts in PAGES.items():
-        for part, content in parts().items():
-            fill(STUDY / f"{name}.md", part, content)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from checkwise.study import Method, method
 
+SITES, REGIONS = "taicam-sites", "taicam-frozen"
+SOFT = "+ts-soften"
 RULES = ("last", "source-acc", "pure-nll", "ac-nc", "ac-nll", "ac-cwece", "ac-early")
 SOFTENED = ("last", "source-acc", "pure-nll", "ac-nc", "ac-early")
 SCALED = ("source-acc", "ac-nc")

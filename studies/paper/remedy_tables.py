@@ -1,4 +1,4 @@
-"""The tables of study/first-study.md on other remedies, and on what needs saved logits."""
+"""The tables of the first study on other remedies, and on what needs saved logits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of study/first-study.md, one function each."""
+"""The tables of the first study, one function each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When recipes stop on the 24 places, beside one stop for every run: study/validating.md."""
+"""When recipes stop on the 24 places, beside one stop for every run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from checkwise.study import scale
 from studies.paper.beside import grid
-from studies.paper.contrast import Claim
 from studies.paper.effects import Effect, of_values
 from studies.paper.outcomes import Outcomes, read
 from studies.paper.packed import packed_cohorts
@@ -18,7 +17,6 @@ COHORT = "taicam-sites"
 RULES = ("source-acc", "ac-nc", "ac-early", "pure-nll")
 STOPS = (100, 300, 500, 800, 1000, 1500, 2000, 3000, 4000)
 NLL, ACCURACY = "target_nll", "target_accuracy"
-SECTION = "validating.md#is-it-more-than-an-early-stop"
 IMAGES, SITES = "source-acc", "source-acc@groups"
 
 
@@ -62,22 +60,6 @@ def against(stop: int, reference: str, metric: str = NLL) -> Effect:
     kept = read(COHORT)
     values = scale(metric) * (_targets()[stop][metric] - kept.values[reference][metric])
     return of_values(metric, kept.keys, values)
-
-
-def early_stop() -> Claim:
-    """Whether validating by sites does more than stop early."""
-    kept = read(COHORT)
-    images, sites = (float(np.median(kept.values[name]["step"])) for name in (IMAGES, SITES))
-    nearest = min(STOPS, key=lambda stop: abs(stop - sites))
-    plain, beside = against(nearest, IMAGES), against(nearest, SITES)
-    return Claim(
-        f"**What it chooses is an early stop**: update {sites:,.0f} in the median run, instead of "
-        f"{images:,.0f}. The same stop for every run, at update {nearest:,}, changes NLL by "
-        f"{plain.plain}, and by {beside.plain} against validation by sites. That validation found "
-        "when to stop without a target; that it knows more is not shown "
-        f"([stops]({SECTION})).",
-        (sites < images / 2, plain.excludes_zero, beside.mean < 0, beside.excludes_zero),
-    )
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Draw the figures of study/figures.md.
+"""Draw the overview figures of study/claims.md.
 
     python -m studies.paper.study_figures [COHORT NAME=PATH]
 

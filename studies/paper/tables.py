@@ -177,9 +177,9 @@ def every() -> Iterator[tuple[Path, tuple[str, ...], Pool]]:
 
 
 def main() -> None:
-    shutil.rmtree(FOLDER, ignore_errors=True)
     rows = []
     for folder, row, pool in every():
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         for name, text in tables(pool).items():
             (folder / f"{name}.csv").write_text(text, encoding="utf-8")

@@ -1,11 +1,9 @@
-"""What the page of the first study prints is what the packed journals give."""
+"""The tables of the first study are what the packed journals give."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,24 +14,13 @@ from checkwise.study import sentences
 from checkwise.study.pool import BOTH_ROLES
 from checkwise.study.tables import Table
 from checkwise.study.tables.table import Cell
-from tests.docs.test_pages import ROOT, builder
-
-PAGE = ROOT / "docs" / "study" / "first-study.md"
+from tests.docs.test_pages import builder
 
 
 @pytest.fixture(scope="module")
 def results() -> Iterator[Any]:
-    module = builder("first_study")
-    with module.packed_cohorts() as cohorts:
-        yield module.tables.Results(cohorts)
-
-
-def test_every_part_of_the_page_is_rebuilt_from_the_packed_journals(results: Any) -> None:
-    part, rebuilt = builder("page").part, builder("first_study").parts(results)
-    marked = re.findall(r"<!-- ([a-z-]+) -->", PAGE.read_text())
-    assert sorted(marked) == sorted(rebuilt)
-    for name, content in rebuilt.items():
-        assert part(PAGE, name) == content, name
+    with builder("packed").packed_cohorts() as cohorts:
+        yield builder("result_tables").Results(cohorts)
 
 
 def test_tables_from_logits_belong_to_the_packed_journals(results: Any) -> None:
@@ -63,32 +50,6 @@ def test_tables_from_logits_agree_with_the_journals(results: Any, role: str) -> 
     assert read("binning").value(*as_recorded, measure="choices_changed", role=role) == 0
 
 
-def test_the_lists_tell_what_they_compute(results: Any) -> None:
-    answer, claims, caveats = (builder(name) for name in ("answer", "claims", "caveats"))
-    for sentences_of, least in (
-        (answer.against, 5),
-        (answer.in_favour, 1),
-        (claims.favourable, 2),
-        (caveats.unfavourable, 8),
-    ):
-        said = list(sentences_of(results))
-        assert len(said) >= least
-        assert all(claim.holds and all(claim.holds) for claim in said)
-
-
-def test_the_page_starts_with_the_answer_and_what_speaks_against_it() -> None:
-    top = PAGE.read_text().partition("\n## ")[0]
-    bold = re.findall(r"\*\*(.+?)\*\*", top)
-    assert bold == [
-        "Question.",
-        "Unit.",
-        "Against it:",
-        "For it:",
-        "What to do.",
-        "Not known.",
-    ]
-
-
 def test_every_packed_cohort_is_small_and_used() -> None:
     packed = builder("packed")
     files = {file.name.removesuffix(".tar.xz"): file for file in packed.DATA.glob("*.tar.xz")}
@@ -96,55 +57,6 @@ def test_every_packed_cohort_is_small_and_used() -> None:
     inner = builder("tables").INNER
     assert sorted(files) == sorted({*packed.NAMES, *kept, *inner})
     assert max(file.stat().st_size for file in files.values()) < 5_000_000
-
-
-def test_a_sentence_that_became_untrue_stops_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = builder("claims")
-    said = [module.Claim("It helps.", (True, False))]
-    monkeypatch.setattr(module, "favourable", lambda results: said)
-    monkeypatch.setattr(module, "unfavourable", lambda results: [])
-    with pytest.raises(SystemExit, match="bear out: It helps"):
-        module.claims(None)
-    with pytest.raises(SystemExit, match="bear out: It helps"):
-        builder("answer").points(said)
-
-
-def test_other_numbers_make_the_sentences_untrue(
-    results: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Were every change turned round, no sentence that prints one would hold."""
-    answer, claims, caveats = (builder(name) for name in ("answer", "claims", "caveats"))
-    change = builder("contrast").change
-
-    def said() -> list[Any]:
-        return [
-            *answer.against(results),
-            *answer.in_favour(results),
-            *claims.favourable(results),
-            *caveats.unfavourable(results),
-        ]
-
-    def turned(*args: Any, **options: Any) -> Any:
-        return {name: turn(c) for name, c in change(*args, **options).items()}
-
-    before = said()
-    for module in (answer, claims, caveats):
-        monkeypatch.setattr(module, "change", turned)
-    printing = [(old, new) for old, new in zip(before, said(), strict=True) if old.text != new.text]
-    assert len(printing) >= 9
-    for old, new in printing:
-        assert not all(new.holds), old.text
-
-
-def turn(found: Any) -> Any:
-    """A change of the other sign, clear by every unit."""
-    low, high = (1.0, 2.0) if found.mean < 0 else (-2.0, -1.0)
-    units = {
-        unit: replace(interval, groups=9, low=low, high=high)
-        for unit, interval in found.row.units.items()
-    }
-    row = replace(found.row, mean=-found.row.mean, low=low, high=high, units=units)
-    return replace(found, row=row)
 
 
 def test_by_domain_the_registered_contrast_is_what_was_found_independently(results: Any) -> None:
@@ -160,19 +72,6 @@ def test_by_domain_the_registered_contrast_is_what_was_found_independently(resul
     means = [values[held == name].mean() for name in sorted(set(held))]
     expected = scipy.stats.ttest_1samp(means, 0).confidence_interval(0.95)
     assert (domain.low, domain.high) == pytest.approx((expected.low, expected.high))
-
-
-def test_the_verdict_says_which_units_do_not_bear_it_out(results: Any) -> None:
-    verdicts, change = builder("verdicts"), builder("contrast").change
-    nll = change(results.main, "evaluation")["target_nll"]
-    assert "**Met by the registered criterion; not borne out by draws, splits or domains.**" in (
-        verdicts.verdict(results.main, results.cohorts["officehome-frozen"].path)
-    )
-    clear = turn(turn(nll))
-    assert verdicts.outcome(clear, met=True) == (
-        "Met by the registered criterion; borne out by draws, splits and domains."
-    )
-    assert "success" not in PAGE.read_text()
 
 
 def test_page_and_command_line_claim_no_gain_on_officehome(results: Any) -> None:

@@ -46,9 +46,9 @@ def test_the_reference_of_commands_is_what_the_code_gives() -> None:
         ("README.md", "[a](docs/logs.md#keras)", "[a](logs.md#keras)"),
         ("README.md", "![a](docs/images/report.png)", "![a](images/report.png)"),
         ("CONTRIBUTING.md", "[a](docs/study/results.md)", "[a](study/results.md)"),
-        ("docs/study/paper.md", "[a](../guide.md)", "[a](../guide.md)"),
+        ("docs/study/data.md", "[a](../guide.md)", "[a](../guide.md)"),
         (
-            "docs/study/paper.md",
+            "docs/study/data.md",
             "[a](../../studies/data)",
             f"[a]({SITE.GITHUB}/tree/main/studies/data)",
         ),
