@@ -139,11 +139,6 @@ pages: install
 	$(BIN)/python -m studies.paper.cohort_figures
 	$(BIN)/python -m studies.paper.process_figure
 	$(BIN)/python -m docs.build.rules
-	$(BIN)/python -m studies.simulations.sure_coverage
-	$(BIN)/python -m studies.simulations.sure_harm
-	$(BIN)/python -m studies.simulations.sure_optimism
-	$(BIN)/python -m studies.simulations.sure_rules
-	$(BIN)/python -m studies.simulations.sure_widths
 	$(BIN)/python -m pytest -q tests/docs
 
 clean:

@@ -33,11 +33,19 @@ from studies.paper.packed import packed_cohorts
 from studies.paper.recipes import REGIONS, SITES, SOFT
 from studies.paper.result_tables import Results
 from studies.paper.tables import FOLDER
+from studies.simulations import (
+    sure_coverage,
+    sure_harm,
+    sure_optimism,
+    sure_rules,
+    sure_widths,
+)
 
 STUDY = DOCS / "study"
 NUMBERED = ("study/results.md", "study/evidence.md", "study/claims.md", "guide.md")
 NLL, ACCURACY = "target_nll", "target_accuracy"
 FEW = 5  # validation errors
+RULES = ("source-acc", "ac-nc")
 Column = tuple[str, str, str]  # recipe, reference, metric
 SHOWN: Mapping[str, Mapping[str, Column]] = {
     "choosing": {
@@ -72,6 +80,15 @@ def groups() -> dict[str, dict[str, str]]:
         "claims": paper_claims.parts(),
         "logits": logits_tables.parts(),
         "first-study": first,
+        "sure": {
+            "coverage": sure_coverage.table(),
+            "widths": sure_coverage.bounds(),
+            "real-widths": sure_widths.table(),
+            "kept": sure_widths.kept(),
+            "optimism": sure_optimism.table(sure_optimism.read()),
+            "harm": sure_harm.table(sure_harm.read()),
+            **{f"rules-{one}": sure_rules.table(sure_rules.read(), one) for one in RULES},
+        },
     }
 
 

@@ -1,9 +1,7 @@
-"""Simulate every statement of docs/sure.md about paired examples, and write the table of the page.
+"""Simulate every statement of docs/sure.md about paired examples, and the table behind docs/sure.md.
 
 ``python -m studies.simulations.sure_coverage --run`` simulates and writes ``sure-coverage.csv``
-(about 5 minutes on one core); without ``--run`` the table is written again from that file.
-``tests/docs`` checks that the page shows what the file holds, and repeats a few cells with fewer
-samples.
+(about 5 minutes on one core); ``tests/docs`` repeats a few cells with fewer samples.
 """
 
 from __future__ import annotations
@@ -17,11 +15,9 @@ import numpy as np
 
 import checkwise as cw
 from checkwise.statistics import Stratified, not_shown_worse, regret
-from studies.page import DOCS, fill
+from studies.page import DATA as STUDY_DATA
 
-PAGE = DOCS / "sure.md"
-DATA = PAGE.with_name("sure-coverage.csv")
-PART = "coverage"
+DATA = STUDY_DATA / "sure-coverage.csv"
 CHECKPOINTS, DOMAINS, ALPHA, DELTA = 51, 3, 0.05, 0.005
 SAMPLES = {50: 500, 200: 500, 1000: 200}
 SEED = 20261117
@@ -206,14 +202,8 @@ def bounds() -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    fill(PAGE, PART, table())
-    fill(PAGE, "widths", bounds())
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--run", action="store_true")
     if parser.parse_args().run:
         run()
-    main()

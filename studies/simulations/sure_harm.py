@@ -4,8 +4,7 @@
 data that kept source logits, takes 30, 50 and 100 validation examples of every source domain,
 chooses by every method from these alone, and writes ``sure-harm.csv``: one row per run, size, draw
 and method with the held-out results of the choice less those of source-acc on the same examples.
-Rows of other cohorts stay, and those of methods that are gone. Without ``--run`` the table of the
-page is written again from that file.
+Rows of other cohorts stay, and those of methods that are gone.
 """
 
 from __future__ import annotations
@@ -22,11 +21,10 @@ import numpy as np
 import checkwise as cw
 from checkwise.study import Pool
 from checkwise.study.inference import numbered, two_way_means
-from studies.page import DOCS, fill, interval
+from studies.page import DATA as STUDY_DATA
+from studies.page import interval
 
-PAGE = DOCS / "sure.md"
-DATA = PAGE.with_name("sure-harm.csv")
-PART = "harm"
+DATA = STUDY_DATA / "sure-harm.csv"
 SIZES = (30, 50, 100)
 DRAWS = 2  # subsets of every size and run
 SEED = 20261117
@@ -152,7 +150,6 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.run:
         compute(asked.run)
-    fill(PAGE, PART, table(read()))
 
 
 if __name__ == "__main__":

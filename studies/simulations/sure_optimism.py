@@ -1,8 +1,7 @@
 """Simulate how much selection flatters a choice, and whether the correction works.
 
 ``python -m studies.simulations.sure_optimism --run`` simulates and writes ``sure-optimism.csv``;
-without ``--run`` the table of docs/sure.md is written again from that file. ``tests/docs`` checks
-that the page shows what the file holds, and repeats a cell with fewer samples.
+``tests/docs`` repeats a cell with fewer samples.
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ import numpy as np
 import checkwise as cw
 from checkwise.records import Examples, Outcomes
 from checkwise.words import number
-from studies.page import DOCS, fill
+from studies.page import DATA as STUDY_DATA
 
-PAGE = DOCS / "sure.md"
-DATA = PAGE.with_name("sure-optimism.csv")
-PART = "optimism"
+DATA = STUDY_DATA / "sure-optimism.csv"
 CHECKPOINTS, DOMAINS = 51, 3
 SIZES = (50, 200, 1000)
 SAMPLES = 200
@@ -141,6 +138,12 @@ def table(rows: list[dict[str, str]]) -> str:
     return "\n".join(lines)
 
 
+def read() -> list[dict[str, str]]:
+    """The rows of the file."""
+    with DATA.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--run", action="store_true")
@@ -153,8 +156,6 @@ def main() -> None:
                 {k: f"{v:.6f}" if isinstance(v, float) else v for k, v in row.items()}
                 for row in rows
             )
-    with DATA.open(newline="") as file:
-        fill(PAGE, PART, table(list(csv.DictReader(file))))
 
 
 if __name__ == "__main__":

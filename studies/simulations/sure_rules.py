@@ -3,8 +3,8 @@
 ``python -m studies.simulations.sure_rules --run COHORT …`` reads finished cohorts of development
 data that kept source logits, chooses by every method from all validation examples of a run, and
 writes ``sure-rules.csv``: one row per run and method with the held-out results of the choice. Rows
-of other cohorts stay, and those of methods that are gone. Without ``--run`` the tables of the page
-are written again from that file.
+of other cohorts stay, and those of methods that are gone. ``studies.paper.pages``
+writes its tables.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ import numpy as np
 import checkwise as cw
 from checkwise.study import Pool
 from checkwise.study.inference import cluster_means, numbered, two_way_means
-from studies.page import DOCS, fill, interval
+from studies.page import DATA as STUDY_DATA
+from studies.page import interval
 
-PAGE = DOCS / "sure.md"
-DATA = PAGE.with_name("sure-rules.csv")
-REFERENCES = {"source-acc": "rules beside source-acc", "ac-nc": "rules beside ac-nc"}
+DATA = STUDY_DATA / "sure-rules.csv"
 LOSS_PP = 1.0
 LOSS_NLL = 0.01
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -147,8 +146,6 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.run:
         compute(asked.run)
-    for reference, part in REFERENCES.items():
-        fill(PAGE, part, table(read(), reference))
 
 
 if __name__ == "__main__":

@@ -18,9 +18,9 @@ import numpy as np
 import checkwise as cw
 from checkwise.metrics import halved, per_example
 from checkwise.store import write_npz
-from studies.page import DOCS
+from studies.page import DATA as STUDY_DATA
 
-DATA = DOCS / "sure-sizes.csv"
+DATA = STUDY_DATA / "sure-sizes.csv"
 Kind = Literal["logits", "half", "outcomes"]
 KINDS: tuple[Kind, ...] = ("outcomes", "half", "logits")
 

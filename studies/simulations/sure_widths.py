@@ -1,8 +1,7 @@
-"""Compute the bounds of real runs beside the paper's, and write their table into sure.md.
+"""The bounds of real runs beside the paper's.
 
 ``python -m studies.simulations.sure_widths COHORT…`` reads the source validation of cohorts with
-source logits and writes ``sure-widths.csv``; without arguments the table is written again from that
-file. ``tests/docs`` checks that the page shows what the file holds. Nothing held out is read.
+source logits and writes ``sure-widths.csv``. Nothing held out is read.
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ import pandas
 
 import checkwise as cw
 from checkwise.statistics import Stratified
-from studies.page import DOCS, fill
+from studies.page import DATA as STUDY_DATA
 
-PAGE = DOCS / "sure.md"
-DATA = PAGE.with_name("sure-widths.csv")
-PART = "real widths"
+DATA = STUDY_DATA / "sure-widths.csv"
 RULES = ("source-acc", "ac-nc")
 TOLERANCES = ("fixed", "paired")
 
@@ -101,8 +98,6 @@ def kept() -> str:
 def main() -> None:
     if len(sys.argv) > 1:
         compute([Path(name) for name in sys.argv[1:]])
-    fill(PAGE, PART, table())
-    fill(PAGE, "kept", kept())
 
 
 if __name__ == "__main__":

@@ -12,24 +12,10 @@ from scipy.stats import binom
 from tests.docs.test_pages import builder
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "sure.md"
-
-
-@pytest.mark.parametrize(
-    ("script", "name", "content"),
-    [
-        ("sure_coverage", "coverage", "table"),
-        ("sure_coverage", "widths", "bounds"),
-        ("sure_widths", "real widths", "table"),
-        ("sure_widths", "kept", "kept"),
-    ],
-)
-def test_the_page_shows_the_stored_results(script: str, name: str, content: str) -> None:
-    assert builder("page").part(PAGE, name) == getattr(builder(script), content)()
 
 
 def test_stored_finite_sample_statements_hold_at_their_level() -> None:
-    with (ROOT / "docs" / "sure-coverage.csv").open(newline="") as file:
+    with builder("sure_coverage").DATA.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert {int(row["n"]) for row in rows} == {50, 200, 1000}
     for row in rows:
