@@ -1,4 +1,4 @@
-"""Simulate every statement of docs/sure.md about paired examples, and the table behind docs/sure.md.
+"""Simulate every statement about paired examples, and the table behind docs/sure.md.
 
 ``python -m studies.simulations.sure_coverage --run`` simulates and writes ``sure-coverage.csv``
 (about 5 minutes on one core); ``tests/docs`` repeats a few cells with fewer samples.
