@@ -1,4 +1,4 @@
-"""Write docs/real-logs.md: what checkwise makes of 154 logs by other people.
+"""Write docs/real-logs.csv and its part of docs/logs.md: what checkwise makes of strangers' logs.
 
 python -m docs.build.real_logs
 """
@@ -6,6 +6,7 @@ python -m docs.build.real_logs
 from __future__ import annotations
 
 import csv
+import io
 import os
 import shutil
 import tempfile
@@ -16,8 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import checkwise as cw
+from studies.page import DOCS, fill
 
-PAGE = Path(__file__).parents[1] / "real-logs.md"
+PAGE, PART = DOCS / "logs.md", "real logs"
+TABLE = DOCS / "real-logs.csv"
 SHARED = Path(os.environ.get("CHECKWISE_SHARED", Path(__file__).parents[3] / "shared"))
 COLLECTION = SHARED / "real-logs"
 KINDS = {
@@ -40,26 +43,15 @@ REASONS = {
     "which may be of training": "nothing says whether a column is of validation",
     "train": "only training was logged",
 }
-INTRODUCTION = """\
-# What checkwise makes of real logs
-
-These {count} logs were written by other people's trainings and lie in public repositories. Each was
-given to `checkwise select` as it is, without any option.
-
-"""
-CHECKED = """
-A second reading, which shares no code with checkwise, has to give the same steps, accuracies,
-losses and choice for every log, digit by digit (`tests/readers/logs/independent.py`). A loss is
-read as a cross-entropy; no log says whether it is one.
-"""
-READ_HEAD = """
-| repository | log | read as | evaluations | chosen step |
-|---|---|---|---:|---|
-"""
-REFUSED_HEAD = """
-| repository | log | refused with |
-|---|---|---|
-"""
+INTRODUCTION = (
+    "{count} logs of other people's trainings in public repositories were given to `checkwise "
+    "select` as they are, without any option ([each by itself](real-logs.csv)). "
+)
+CHECKED = (
+    "\n\nA second reading, which shares no code with checkwise, gives the same steps, accuracies, "
+    "losses and choice for every log (`tests/readers/logs/independent.py`)."
+)
+HEAD = ("kind", "repository", "log", "read as", "evaluations", "chosen, or refused with")
 
 
 @dataclass(frozen=True)
@@ -119,55 +111,37 @@ def _title(metric: str) -> str:
     return metric.replace("nll", "NLL")
 
 
-def page(lines: list[Outcome]) -> str:
-    """The whole page: counts, then a table for each kind."""
+def table(lines: list[Outcome]) -> str:
+    """Every log as CSV."""
     if unknown := sorted({line.kind for line in lines} - set(KINDS)):
         raise SystemExit(f"Expected logs of the kinds in KINDS, but got {', '.join(unknown)}.")
-    text = INTRODUCTION.format(count=len(lines)) + _counts(lines) + CHECKED
-    for kind, title in KINDS.items():
-        of_kind = [line for line in lines if line.kind == kind]
-        read = [line for line in of_kind if not line.reason]
-        refused = [line for line in of_kind if line.reason]
-        text += f"\n## {title}\n\n{len(refused)} refused, {len(read)} read.\n"
-        if read:
-            text += READ_HEAD + "".join(map(_read_row, read))
-        if refused:
-            text += REFUSED_HEAD + "".join(map(_refused_row, refused))
-    return text
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(HEAD)
+    for each in sorted(lines, key=lambda line: list(KINDS).index(line.kind)):
+        row = (each.mapping, each.evaluations or "", each.answer)
+        writer.writerow((KINDS[each.kind], each.repository, each.path, *row))
+    return file.getvalue()
 
 
-def _read_row(line: Outcome) -> str:
-    return (
-        f"| {line.repository} | `{line.path}` | {_cell(line.mapping)} | {line.evaluations} | "
-        f"{line.answer} |\n"
-    )
-
-
-def _refused_row(line: Outcome) -> str:
-    return f"| {line.repository} | `{line.path}` | {_cell(line.answer)} |\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
-def _counts(lines: list[Outcome]) -> str:
+def summary(lines: list[Outcome]) -> str:
+    """How many are read and by which rule, how many refused and why."""
     refused = Counter(line.reason for line in lines if line.reason)
     read = [line for line in lines if not line.reason]
     rules = Counter(line.answer.partition(" by ")[2] for line in read)
-    text = f"{refused.total()} of the {len(lines)} are refused, each with the reason:\n\n"
-    text += "".join(f"- {count}: {reason}\n" for reason, count in refused.most_common())
-    few = sum(line.evaluations < 3 for line in read)
-    text += f"\n{len(read)} are read, {few} of them with fewer than three evaluations. "
-    text += "The rule follows what is there: "
-    return text + ", ".join(f"`{rule}` in {count}" for rule, count in rules.most_common()) + ".\n"
+    by_rule = ", ".join(f"`{rule}` in {count}" for rule, count in rules.most_common())
+    why = "; ".join(f"{count} because {reason}" for reason, count in refused.most_common())
+    said = f"{len(read)} are read ({by_rule}), {refused.total()} refused: {why}."
+    return f"{INTRODUCTION.format(count=len(lines))}{said}{CHECKED}"
 
 
 def main() -> None:
     if not COLLECTION.is_dir():
-        print(f"{PAGE.name} stays as it is: the collection of logs is not in {COLLECTION}")
+        print(f"{TABLE.name} stays as it is: the collection of logs is not in {COLLECTION}")
         return
-    PAGE.write_text(page(outcomes()))
+    lines = outcomes()
+    TABLE.write_text(table(lines), encoding="utf-8")
+    fill(PAGE, PART, summary(lines))
 
 
 if __name__ == "__main__":
