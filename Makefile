@@ -126,7 +126,6 @@ docs: install
 
 # Rebuild the tables, references and outputs that pages show, then run the code on every page.
 pages: install
-	$(BIN)/python -m studies.paper.baselines
 	$(BIN)/python -m docs.build.column_words
 	$(BIN)/python -m docs.build.guarantees
 	$(BIN)/python -m docs.build.install

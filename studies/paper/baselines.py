@@ -1,8 +1,7 @@
-"""Compare every rule and method on a cohort and write the table into baselines.md.
+"""Every rule and method on the demo's data, with what each needs and costs.
 
-``python -m studies.paper.baselines COHORT`` computes ``baselines.csv`` from a cohort with logits,
-weights, derived results and inner runs; without an argument the page's table is written again
-from that file. ``tests/docs`` checks that the page shows what the file holds.
+``python -m studies.paper.baselines COHORT`` computes the file from a cohort with logits, weights
+and averages; ``studies.paper.pages`` writes its table.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from pathlib import Path
 import pandas
 
 from checkwise.words import number
-from studies.page import DOCS, fill, interval
+from studies.page import DATA as STUDY_DATA
+from studies.page import interval
 
-PAGE = DOCS / "baselines.md"
-DATA = PAGE.with_suffix(".csv")
-PART = "table"
+DATA = STUDY_DATA / "demo-methods.csv"
 ROWS = (
     "ac-nc",
     "ac-nll",
@@ -94,11 +92,5 @@ def _seconds(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 0.95 else f"{value:.2f}"
 
 
-def main() -> None:
-    if len(sys.argv) > 1:
-        compute(Path(sys.argv[1])).to_csv(DATA, index=False)
-    fill(PAGE, PART, table(pandas.read_csv(DATA)))
-
-
 if __name__ == "__main__":
-    main()
+    compute(Path(sys.argv[1])).to_csv(DATA, index=False)

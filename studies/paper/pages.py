@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
+import pandas
 
 from checkwise.words import number
 from studies.page import DOCS, csv_of, fill, numbered
 from studies.paper import (
     accuracy_losses,
+    baselines,
     first_study,
     harm_tables,
     logits_tables,
@@ -76,7 +78,10 @@ def groups() -> dict[str, dict[str, str]]:
         "calibrating": question_tables.calibrating(),
         "validating": validating_tables.parts(),
         "harms": harm_tables.parts(),
-        "methods": method_rows.parts(),
+        "methods": {
+            **method_rows.parts(),
+            "demo": baselines.table(pandas.read_csv(baselines.DATA)),
+        },
         "claims": paper_claims.parts(),
         "logits": logits_tables.parts(),
         "first-study": first,

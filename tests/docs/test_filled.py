@@ -23,7 +23,7 @@ def test_only_the_named_part_changes(tmp_path: Path) -> None:
     assert page.read_bytes() == TEXT.encode()
 
 
-@pytest.mark.parametrize("script", ["guarantees", "intervals", "baselines"])
+@pytest.mark.parametrize("script", ["guarantees", "intervals"])
 def test_filling_a_page_with_what_it_holds_leaves_every_byte(script: str, tmp_path: Path) -> None:
     module, helper = builder(script), builder("page")
     copy = tmp_path / "page.md"

@@ -11,7 +11,6 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
-import pandas
 import pytest
 
 from checkwise.cli.entry import COMMANDS, STUDY_COMMANDS
@@ -118,11 +117,6 @@ def test_every_extra_is_on_the_page_with_its_measured_size() -> None:
     assert builder("page").part(install.PAGE, install.PART) == install.table()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert set(install.USES) == {"", *project["optional-dependencies"]}
-
-
-def test_the_table_of_baselines_is_what_its_file_holds() -> None:
-    baselines = builder("baselines")
-    assert baselines.table(pandas.read_csv(baselines.DATA)) in baselines.PAGE.read_text()
 
 
 def test_the_page_of_the_demo_runs_the_present_script() -> None:
