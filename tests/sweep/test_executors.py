@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -11,19 +12,12 @@ from checkwise.errors import InputError
 from checkwise.study.sweep import (
     ExecutorSettings,
     get_executor,
+    launching,
     read_executor,
     read_study,
     worker_count,
 )
-from checkwise.study.sweep.launching import (
-    answer,
-    bytes_of,
-    check_shared,
-    close,
-    invite,
-    minutes_of,
-    read_answer,
-)
+from checkwise.study.sweep.launching import RemoteWorker, bytes_of, close, invite, minutes_of
 from tests.refusals import names, refused
 from tests.sweep.studies import write_tiny
 from tests.sweep.test_sweep import call
@@ -140,24 +134,28 @@ def test_the_number_of_workers() -> None:
     assert worker_count(ExecutorSettings("ray")) == os.cpu_count()
 
 
-def test_a_worker_answers_in_the_folder_that_holds_the_token(tmp_path: Path) -> None:
+class Doing:
+    """A job whose module is this one."""
+
+    def __init__(self, cohort: Path, failure: Exception | None = None) -> None:
+        self.cohort = str(cohort)
+        self.failure = failure
+
+
+def work(job: Doing, *, stop: object) -> None:
+    if job.failure is not None:
+        raise job.failure
+
+
+def test_a_worker_elsewhere_works_where_it_sees_the_folder_and_says_why_it_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = invite(tmp_path)
-    check_shared(folder)
-    assert read_answer(folder, "worker-0") is None
-    answer(folder, "worker-0")
-    first = read_answer(folder, "worker-0")
-    assert first is not None
-    assert (first.pid, first.ended) == (os.getpid(), False)
-    answer(folder, "worker-0", ended=True, failure="no disk")
-    last = read_answer(folder, "worker-0")
-    assert last is not None
-    assert (last.ended, last.failure) == (True, "no disk")
+    assert RemoteWorker(Doing(tmp_path), folder)() is None
+    assert RemoteWorker(Doing(tmp_path, InputError("no  disk")), folder)() == "no disk"
+    assert RemoteWorker(Doing(tmp_path, KeyError("x")), folder)() == "KeyError: 'x'"
     close(folder)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_without_the_token_is_not_the_shared_one(tmp_path: Path) -> None:
-    folder = invite(tmp_path / "here")
-    (folder / "token").write_text("another\n")
-    with refused("system"):
-        check_shared(folder, patience=0.1)
+    monkeypatch.setattr(launching, "VISIBLE_SECONDS", -1.0)
+    told = RemoteWorker(Doing(tmp_path), folder)()
+    assert names(f"{tmp_path} … {socket.gethostname()}", told or "")

@@ -58,7 +58,9 @@ def job(tmp_path: Path) -> PredictJob:
         )
         for step in (1, 2)
     ]
-    (session / TASKS).write_text(json.dumps([predict_job._plain(task) for task in tasks]))
+    (session / TASKS).write_text(
+        json.dumps([{**vars(task), "path": str(task.path)} for task in tasks])
+    )
     name = FunctionName(str(tmp_path / "plain.py"), "outputs")
     with (tmp_path / "lock").open("w") as lock:
         worker = Worker(name, lock=lock.fileno())

@@ -182,6 +182,6 @@ def test_a_cohort_planned_under_another_name_says_which(tmp_path: Path) -> None:
     study = read_study(write_tiny(tmp_path, own("pets")))
     old = replace(study, data=(replace(study.data[0], name="ImageFolder"),))
     make_cohort(old, tmp_path / "out", {})
-    with refused('differs: "ImageFolder"'):
+    with refused("differs: 'ImageFolder'"):
         make_cohort(study, tmp_path / "out", {})
     assert make_cohort(old, tmp_path / "out", {}).runs

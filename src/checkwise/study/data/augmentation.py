@@ -74,17 +74,14 @@ def _crop_box(width: int, height: int, random: np.random.Generator) -> tuple[int
 def _jitter(image: Image, random: np.random.Generator) -> Image:
     from PIL import ImageEnhance
 
-    brightness, contrast, saturation = random.uniform(1 - JITTER, 1 + JITTER, size=3).tolist()
+    factors = random.uniform(1 - JITTER, 1 + JITTER, size=3).tolist()
     turn = random.uniform(-JITTER, JITTER)
     for change in random.permutation(4).tolist():
-        if change == 0:
-            image = ImageEnhance.Brightness(image).enhance(brightness)
-        elif change == 1:
-            image = ImageEnhance.Contrast(image).enhance(contrast)
-        elif change == 2:
-            image = ImageEnhance.Color(image).enhance(saturation)
-        else:
+        if change == 3:
             image = _turn_hue(image, turn)
+            continue
+        kinds = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
+        image = kinds[change](image).enhance(factors[change])
     return image
 
 

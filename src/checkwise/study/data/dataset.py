@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,7 @@ from checkwise.records import same_name
 Reason = Literal["repeat", "conflicting labels", "several domains"]
 
 
-@dataclass(frozen=True)
-class RemovedRow:
+class RemovedRow(NamedTuple):
     """One example that a de-duplicated data set leaves out."""
 
     domain: int
@@ -43,43 +42,10 @@ class Duplicates:
     Groups with conflicting labels and groups across domains may overlap.
     """
 
-    sizes: tuple[int, ...]
     groups: int
     conflicting_groups: int
     groups_across_domains: int
     removed: tuple[RemovedRow, ...]
-
-    def kept(self, domain: int) -> NDArray[np.int64]:
-        """Return the rows of ``domain`` that stay, ascending."""
-        keep = np.ones(self.sizes[domain], dtype=bool)
-        keep[[gone.row for gone in self.removed if gone.domain == domain]] = False
-        return np.flatnonzero(keep)
-
-
-def find_duplicates(x: Sequence[NDArray[Any]], y: Sequence[NDArray[np.int64]]) -> Duplicates:
-    """Find the identical examples among the rows ``x[domain]`` with labels ``y[domain]``."""
-    members: defaultdict[bytes, list[tuple[int, int]]] = defaultdict(list)
-    for domain, rows in enumerate(x):
-        for row, example in enumerate(rows):
-            content = np.ascontiguousarray(example).tobytes()
-            members[hashlib.blake2b(content, digest_size=16).digest()].append((domain, row))
-    groups = [group for group in members.values() if len(group) > 1]
-    conflicting = [len({int(y[domain][row]) for domain, row in group}) > 1 for group in groups]
-    across = [len({domain for domain, _ in group}) > 1 for group in groups]
-    removed: list[RemovedRow] = []
-    for group, conflicts, spans in zip(groups, conflicting, across, strict=True):
-        reason: Reason = (
-            "conflicting labels" if conflicts else "several domains" if spans else "repeat"
-        )
-        gone = group[1:] if reason == "repeat" else group
-        removed.extend(RemovedRow(domain, row, reason) for domain, row in gone)
-    return Duplicates(
-        sizes=tuple(len(rows) for rows in x),
-        groups=len(groups),
-        conflicting_groups=sum(conflicting),
-        groups_across_domains=sum(across),
-        removed=tuple(sorted(removed, key=lambda gone: (gone.domain, gone.row))),
-    )
 
 
 Kind = Literal["images", "digits", "features"]
@@ -105,8 +71,6 @@ class DomainDataset:
     ``groups[d]`` says to which of ``group_names`` each example belongs (its site, its patient);
     empty where nobody said. ``places`` are what runs hold out instead of a domain, if any.
     ``fingerprint`` changes whenever domains, classes, labels, examples, groups or places do.
-    Another process should open the data set itself, which is quick and shares memory; sending it
-    there would copy every example.
     """
 
     name: str
@@ -122,18 +86,46 @@ class DomainDataset:
     places: tuple[Place, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_names(self.name, "domain", self.domains)
+        for what, names in (("domain", self.domains), ("class", self.classes)):
+            if not names or len(set(names)) < len(names) or not all(names):
+                raise InputError(
+                    f"Expected distinct, non-empty {what} names, but got {list(names)} in "
+                    f"{self.name}: give every {what} a name of its own.",
+                    code="ambiguous",
+                )
         check_unlike(self.name, self.domains)
-        _check_names(self.name, "class", self.classes)
-        parts = [len(part) for part in (self.x, self.y, self.ids)]
-        if {*parts} != {len(self.domains)} or (self.groups and len(self.groups) != len(self.y)):
+        for domain, x, y, ids in zip(self.domains, self.x, self.y, self.ids, strict=True):
+            self._check_domain(f"domain {domain!r} of {self.name}", x, y, ids)
+
+    def _check_domain(self, where: str, x: NDArray[Any], y: Labels, ids: tuple[str, ...]) -> None:
+        if not len(x) == len(y) == len(ids) or not len(y):
             raise InputError(
-                f"Expected examples, labels and ids for {len(self.domains)} domains, but got "
-                f"{', '.join(map(str, parts))} in {self.name}: pass one of each per domain.",
+                "Expected as many labels and ids as examples, and at least one, but got "
+                f"{len(x)}, {len(y)}, {len(ids)} in {where}: align them.",
                 code="differs",
             )
-        for number in range(len(self.domains)):
-            _check_domain(self, number)
+        wanted = "uint8 [n, height, width, channels]"
+        fits = x.ndim == 4 and x.dtype == np.uint8
+        if self.kind == "features":
+            wanted = "floating [n, …]"
+            fits = x.ndim >= 2 and x.dtype.kind == "f"
+        if not fits:
+            raise InputError(
+                f"Expected {self.kind} as {wanted}, but got {x.dtype} {list(x.shape)} in {where}: "
+                "convert the array, or choose another kind."
+            )
+        if x.shape[1:] != self.x[0].shape[1:]:
+            raise InputError(
+                f"Expected examples of one shape, but got {list(x.shape[1:])} beside "
+                f"{list(self.x[0].shape[1:])} in {where}: bring all domains to one shape.",
+                code="differs",
+            )
+        outside = np.flatnonzero((y < 0) | (y >= self.num_classes))
+        if len(outside):
+            raise InputError(
+                f"Expected labels in 0..{self.num_classes - 1}, but got {y[outside[0]]} at row "
+                f"{outside[0]} in {where}: fix the label or name all classes."
+            )
 
     @property
     def num_classes(self) -> int:
@@ -166,45 +158,50 @@ class DomainDataset:
 
     def duplicates(self) -> Duplicates:
         """Find identical examples; reads every example once."""
-        return find_duplicates(self.x, self.y)
+        members: defaultdict[bytes, list[tuple[int, int]]] = defaultdict(list)
+        for domain, rows in enumerate(self.x):
+            for row, example in enumerate(rows):
+                content = np.ascontiguousarray(example).tobytes()
+                members[hashlib.blake2b(content, digest_size=16).digest()].append((domain, row))
+        groups = conflicting = across = 0
+        removed: list[RemovedRow] = []
+        for group in members.values():
+            if len(group) == 1:
+                continue
+            conflicts = len({int(self.y[domain][row]) for domain, row in group}) > 1
+            spans = len({domain for domain, _ in group}) > 1
+            groups, conflicting, across = groups + 1, conflicting + conflicts, across + spans
+            reason: Reason = "several domains" if spans else "repeat"
+            reason = "conflicting labels" if conflicts else reason
+            gone = group[1:] if reason == "repeat" else group
+            removed += [RemovedRow(domain, row, reason) for domain, row in gone]
+        return Duplicates(groups, conflicting, across, tuple(sorted(removed)))
 
-    def without_duplicates(self, duplicates: Duplicates | None = None) -> DomainDataset:
-        """Return the data set without identical examples, by the rule stated in ``duplicates``.
+    def without_duplicates(self) -> DomainDataset:
+        """Return the data set without identical examples, by the rule stated in this module.
 
-        ``duplicates`` may come from another view of the same examples: to drop the features of
-        identical images, pass ``images.duplicates()``. Rows of memory-mapped arrays are copied into
-        memory where something is removed.
+        Rows of memory-mapped arrays are copied into memory where something is removed.
         """
-        duplicates = self.duplicates() if duplicates is None else duplicates
-        if duplicates.sizes != self.sizes:
-            raise InputError(
-                f"Expected duplicates among {self.sizes} examples, but got duplicates among "
-                f"{duplicates.sizes} in {self.name}: pass the duplicates of the same examples.",
-                code="differs",
-            )
-        if not duplicates.removed:
+        removed = [(gone.domain, gone.row) for gone in self.duplicates().removed]
+        if not removed:
             return self
-        staying = [duplicates.kept(domain) for domain in range(len(self.domains))]
-        removed = [(gone.domain, gone.row) for gone in duplicates.removed]
-        return self.rows_only(
-            staying, fingerprint("without duplicates", self.fingerprint, repr(removed))
-        )
+        staying = [np.ones(size, dtype=bool) for size in self.sizes]
+        for domain, row in removed:
+            staying[domain][row] = False
+        identity = fingerprint("without duplicates", self.fingerprint, repr(removed))
+        return self.rows_only([np.flatnonzero(stays) for stays in staying], identity)
 
     def rows_only(self, staying: Sequence[NDArray[np.int64]], identity: str) -> DomainDataset:
         """Return the data set with some rows of every domain, under another fingerprint.
 
         Places are made of all rows of a domain, so they have to be made again.
         """
-        whole = [len(rows) == size for rows, size in zip(staying, self.sizes, strict=True)]
+        parts = list(zip(staying, self.x, self.y, self.ids, strict=True))
         return replace(
             self,
-            x=tuple(
-                x if all_ else x[rows] for x, rows, all_ in zip(self.x, staying, whole, strict=True)
-            ),
-            y=tuple(y[rows] for y, rows in zip(self.y, staying, strict=True)),
-            ids=tuple(
-                tuple(ids[row] for row in rows) for ids, rows in zip(self.ids, staying, strict=True)
-            ),
+            x=tuple(x if len(rows) == len(x) else x[rows] for rows, x, _, _ in parts),
+            y=tuple(y[rows] for rows, _, y, _ in parts),
+            ids=tuple(tuple(ids[row] for row in rows) for rows, _, _, ids in parts),
             groups=tuple(groups[rows] for groups, rows in zip(self.groups, staying, strict=False)),
             places=(),
             fingerprint=identity,
@@ -248,21 +245,15 @@ def fingerprint(*parts: str | NDArray[Any]) -> str:
     """Return a SHA-256 over strings and arrays (their types and shapes too), in order."""
     digest = hashlib.sha256()
     for part in parts:
-        for piece in _pieces(part):
-            digest.update(piece)
+        # The leading length keeps ("ab", "c") apart from ("a", "bc").
+        if isinstance(part, str):
+            text = part.encode(errors="surrogateescape")
+            digest.update(f"text {len(text)}:".encode() + text)
+            continue
+        digest.update(f"array {part.dtype.str} {part.shape}:".encode())
+        for start in range(0, len(part), 1024):
+            digest.update(np.ascontiguousarray(part[start : start + 1024]).tobytes())
     return digest.hexdigest()
-
-
-def _pieces(part: str | NDArray[Any]) -> Iterable[bytes]:
-    # The leading length keeps ("ab", "c") apart from ("a", "bc").
-    if isinstance(part, str):
-        text = part.encode(errors="surrogateescape")
-        yield f"text {len(text)}:".encode()
-        yield text
-        return
-    yield f"array {part.dtype.str} {part.shape}:".encode()
-    for start in range(0, len(part), 1024):
-        yield np.ascontiguousarray(part[start : start + 1024]).tobytes()
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -280,16 +271,6 @@ def check_domain_name(name: str, domain: str, domains: Sequence[str]) -> None:
         )
 
 
-def _check_names(name: str, what: str, names: tuple[str, ...]) -> None:
-    repeated = sorted({entry for entry in names if names.count(entry) > 1})
-    if not names or repeated or not all(names):
-        raise InputError(
-            f"Expected distinct, non-empty {what} names, but got {list(names)} in {name}: "
-            + (f"rename {', '.join(repeated)}." if repeated else f"name every {what}."),
-            code="ambiguous",
-        )
-
-
 def check_unlike(name: str, domains: Sequence[str]) -> None:
     """Refuse domains whose names selection would take for one another.
 
@@ -302,39 +283,3 @@ def check_unlike(name: str, domains: Sequence[str]) -> None:
                 f"and {other!r} in {name}: rename one.",
                 code="ambiguous",
             )
-
-
-def _check_domain(dataset: DomainDataset, number: int) -> None:
-    x, y, ids = dataset.x[number], dataset.y[number], dataset.ids[number]
-    where = f"domain {dataset.domains[number]!r} of {dataset.name}"
-    sizes = [len(x), len(y), len(ids)]
-    if dataset.groups:
-        sizes.append(len(dataset.groups[number]))
-    if {*sizes} != {len(y)} or not len(y):
-        raise InputError(
-            "Expected as many labels, ids and groups as examples, and at least one, but got "
-            f"{', '.join(map(str, sizes))} in {where}: align them.",
-            code="differs",
-        )
-    wanted = "uint8 [n, height, width, channels]"
-    fits = x.ndim == 4 and x.dtype == np.uint8
-    if dataset.kind == "features":
-        wanted = "floating [n, …]"
-        fits = x.ndim >= 2 and x.dtype.kind == "f"
-    if not fits:
-        raise InputError(
-            f"Expected {dataset.kind} as {wanted}, but got {x.dtype} {list(x.shape)} in {where}: "
-            "convert the array, or choose another kind."
-        )
-    if x.shape[1:] != dataset.x[0].shape[1:]:
-        raise InputError(
-            f"Expected examples of one shape, but got {list(x.shape[1:])} beside "
-            f"{list(dataset.x[0].shape[1:])} in {where}: bring all domains to one shape.",
-            code="differs",
-        )
-    outside = np.flatnonzero((y < 0) | (y >= dataset.num_classes))
-    if len(outside):
-        raise InputError(
-            f"Expected labels in 0..{dataset.num_classes - 1}, but got {y[outside[0]]} at row "
-            f"{outside[0]} in {where}: fix the label or name all classes."
-        )

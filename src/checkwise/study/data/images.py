@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,67 +36,57 @@ class ImageFolder:
     labels: tuple[NDArray[np.int64], ...]
 
 
+@naming_extras()
 def open_image_folder(
     root: Path | str,
     *,
     name: str | None = None,
     size: int = 224,
-    cache: Path | str | None = None,
-    workers: int | None = None,
-    verify: bool = True,
     progress: Progress | None = None,
 ) -> DomainDataset:
     """Open an image folder; the first time, decode it into the cache.
 
     The cache is keyed by what the files contain, so any process that opens equal files at the same
-    size maps the same decoded file. Every cached image is compared with its checksum; without
-    ``verify`` only a sample is. ``workers`` threads decode (Pillow works outside Python's lock).
+    size maps the same decoded file.
     """
+    from PIL import __version__ as pillow
+
     folder = scan(Path(root))
-    caches = cache_dir(cache)
     files = [file for files in folder.files for file in files]
-    hashes = content_hashes(folder.root, files, cache=caches, workers=workers, progress=progress)
+    hashes = content_hashes(folder.root, files, progress=progress)
     described = "\n".join(f"{file!r} {digest}" for file, digest in zip(files, hashes, strict=True))
-    identity = fingerprint("rgb bicubic", str(size), described)
-    fill = _decoder(folder.root, files, hashes, size, workers or os.cpu_count() or 1, progress)
-    pixels = cached_rows(
-        caches / "images" / f"{_decoded_key(hashes, size)}.npy",
-        (len(files), size, size, 3),
-        np.dtype(np.uint8),
-        fill,
-        verify=verify,
-    )
+    # Another Pillow may bring another JPEG decoder, whose pixels can differ by one.
+    key = fingerprint(f"rgb bicubic, Pillow {pillow}", str(size), "\n".join(hashes))[:40]
+
+    def fill(rows: RowWriter) -> None:
+        _decode_into(rows, folder.root, files, hashes, size, progress)
+
+    shape = (len(files), size, size, 3)
+    pixels = cached_rows(cache_dir("images") / f"{key}.npy", shape, np.dtype(np.uint8), fill)
     ends = np.cumsum([len(files) for files in folder.files])
     return DomainDataset(
         name=name or folder.root.resolve().name,
         kind="images",
         domains=folder.domains,
         classes=folder.classes,
-        x=tuple(
-            pixels[end - len(files) : end] for end, files in zip(ends, folder.files, strict=True)
-        ),
+        x=tuple(np.split(pixels, ends[:-1])),
         y=folder.labels,
         ids=folder.files,
-        fingerprint=identity,
+        fingerprint=fingerprint("rgb bicubic", str(size), described),
     )
 
 
 def scan(root: Path) -> ImageFolder:
     """List an image folder without opening a file; refuses what is not ``domain/class/file``."""
-    if not root.is_dir():
-        raise InputError(
-            f"Expected a folder of domain/class/file images, but got nothing in {str(root)!r}: "
-            "pass the folder that holds the domain folders.",
-            code="missing",
-        )
-    domains = _folders(root)
+    domains = _folders(root) if root.is_dir() else []
     classes_of = {domain: _folders(root / domain) for domain in domains}
     classes = sorted(set().union(*classes_of.values()))
     if not classes:
+        got = "no class folders" if root.is_dir() else "nothing"
         raise InputError(
-            f"Expected domain/class/file images, but got no class folders in {str(root)!r}: "
-            "pass the folder that holds the domain folders.",
-            code="format",
+            f"Expected a folder of domain/class/file images, but got {got} in {str(root)!r}: pass "
+            "the folder that holds the domain folders.",
+            code="format" if root.is_dir() else "missing",
         )
     _check_same_classes(root, classes_of, classes)
     files = [[_image_files(root, domain, entry) for entry in classes] for domain in domains]
@@ -114,7 +102,6 @@ def scan(root: Path) -> ImageFolder:
     )
 
 
-@naming_extras()
 def decode(content: bytes, size: int) -> NDArray[np.uint8]:
     """Decode an encoded image to uint8 [size, size, 3]."""
     from PIL import Image
@@ -127,11 +114,8 @@ def decode(content: bytes, size: int) -> NDArray[np.uint8]:
 
 
 def _folders(parent: Path) -> list[str]:
-    return sorted(
-        entry.name
-        for entry in os.scandir(parent)
-        if entry.is_dir() and not entry.name.startswith(".")
-    )
+    entries = os.scandir(parent)
+    return sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
 
 
 def _image_files(root: Path, domain: str, entry: str) -> list[str]:
@@ -159,77 +143,58 @@ def _image_files(root: Path, domain: str, entry: str) -> list[str]:
 
 def _check_same_classes(root: Path, classes_of: dict[str, list[str]], classes: list[str]) -> None:
     # Numbering each domain's own folders would silently give one class two labels.
-    lacking = {
-        domain: [entry for entry in classes if entry not in set(own)]
-        for domain, own in classes_of.items()
-    }
+    lacking = {domain: sorted({*classes} - {*own}) for domain, own in classes_of.items()}
     named = [
         f"{domain!r} lacks {shortened([*map(repr, gone)])}"
         for domain, gone in lacking.items()
         if gone
     ]
     if named:
-        first, others = named[:_NAMED_AT_ONCE], named[_NAMED_AT_ONCE:]
-        if others:
-            first.append(f"so do {len(others)} more")
+        others = len(named) - _NAMED_AT_ONCE
+        so_do = [f"so do {others} more"] if others > 0 else []
         raise InputError(
-            f"Expected the same classes in every domain, but {'; '.join(first)} in "
-            f"{str(root)!r}: name the folder of the domains, and add those class folders, or "
-            "remove the classes from all domains.",
+            f"Expected the same classes in every domain, but "
+            f"{'; '.join([*named[:_NAMED_AT_ONCE], *so_do])} in {str(root)!r}: name the folder of "
+            "the domains, and add those class folders, or remove the classes from all domains.",
             code="differs",
         )
 
 
-@naming_extras()
-def _decoded_key(hashes: list[str], size: int) -> str:
-    # Another Pillow may bring another JPEG decoder, whose pixels can differ by one.
-    from PIL import __version__ as pillow
-
-    return fingerprint(f"rgb bicubic, Pillow {pillow}", str(size), "\n".join(hashes))[:40]
-
-
-def _decoder(
+def _decode_into(
+    rows: RowWriter,
     root: Path,
     files: list[str],
     hashes: list[str],
     size: int,
-    workers: int,
     progress: Progress | None,
-) -> Callable[[RowWriter], None]:
-    def fill(rows: RowWriter) -> None:
-        def decode_into(row: int) -> str | None:
-            try:
-                content = (root / files[row]).read_bytes()
-                pixels = decode(content, size)
-            except Exception as error:  # Pillow's decoders raise whatever a damaged file provokes
-                return f"{files[row]!r} ({error})"
-            if hashlib.sha256(content).hexdigest() != hashes[row]:
-                return f"{files[row]!r} (changed while it was read)"
-            rows.write(row, pixels[np.newaxis])
-            return None
+) -> None:
+    """Decode what is missing, in threads: Pillow works outside Python's lock."""
 
-        missing = rows.missing().tolist()
-        with ThreadPoolExecutor(workers) as pool:
-            unreadable = _count(pool.map(decode_into, missing), len(missing), progress)
-        if unreadable:
-            rows.path.unlink(
-                missing_ok=True
-            )  # repaired files have other hashes, so another cache file
-            shown = "; ".join(unreadable[:_NAMED_AT_ONCE])
-            raise InputError(
-                f"Expected readable images, but got {len(unreadable)} unreadable: {shown} in "
-                f"{str(root)!r}: replace or remove these files, then open the folder again.",
-                code="format",
-            )
+    def decoded(row: int) -> str | None:
+        try:
+            content = (root / files[row]).read_bytes()
+            pixels = decode(content, size)
+        except Exception as error:  # Pillow's decoders raise whatever a damaged file provokes
+            return f"{files[row]!r} ({error})"
+        if hashlib.sha256(content).hexdigest() != hashes[row]:
+            return f"{files[row]!r} (changed while it was read)"
+        rows.write(row, pixels[np.newaxis])
+        return None
 
-    return fill
-
-
-def _count(results: Iterable[Any], total: int, progress: Progress | None) -> list[str]:
-    problems = []
-    for done, problem in enumerate(results, start=1):
-        if problem is not None:
-            problems.append(problem)
-        if progress is not None and (done % 100 == 0 or done == total):
-            progress(done, total)
-    return problems
+    missing = rows.missing().tolist()
+    unreadable = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for done, problem in enumerate(pool.map(decoded, missing), start=1):
+            if problem is not None:
+                unreadable.append(problem)
+            if progress is not None and (done % 100 == 0 or done == len(missing)):
+                progress(done, len(missing))
+    if unreadable:
+        # Repaired files have other hashes, so another cache file.
+        rows.path.unlink(missing_ok=True)
+        raise InputError(
+            f"Expected readable images, but got {len(unreadable)} unreadable: "
+            f"{'; '.join(unreadable[:_NAMED_AT_ONCE])} in {str(root)!r}: replace or remove these "
+            "files, then open the folder again.",
+            code="format",
+        )

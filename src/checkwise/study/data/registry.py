@@ -95,22 +95,23 @@ def _mnist() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return digits, table[:, -1].astype(np.int64)
 
 
-def _open_benchmark(
-    root: Path | str, *, name: str, folders: tuple[str, ...], **options: Any
-) -> DomainDataset:
+def _open_benchmark(root: Path | str, *, name: str, **options: Any) -> DomainDataset:
     """Open a benchmark from its own folder or from a folder that holds several benchmarks."""
-    return open_image_folder(_place(root, folders), name=name, **options)
+    return open_image_folder(_place(name, root), name=name, **options)
 
 
-def _place(root: Path | str, folders: tuple[str, ...]) -> Path:
-    inside = [Path(root) / folder for folder in folders]
+def _place(name: str, root: Path | str) -> Path:
+    inside = [Path(root) / folder for folder in _FOLDERS.get(name, ())]
     return next((folder for folder in inside if folder.is_dir()), Path(root))
 
 
-def _benchmark(name: str, *folders: str) -> Callable[..., DomainDataset]:
-    return partial(_open_benchmark, name=name, folders=(name, *folders))
-
-
+_FOLDERS = {
+    "PACS": ("PACS",),
+    "OfficeHome": ("OfficeHome", "office_home"),
+    "TerraIncognita": ("TerraIncognita", "terra_incognita"),
+    "VLCS": ("VLCS",),
+    "DomainNet": ("DomainNet", "domain_net"),
+}
 EMBEDDED = {
     "RotatedMNIST": tuple(str(angle) for angle in ANGLES),
     "ColoredMNIST": tuple(COLOUR_DISAGREES),
@@ -120,11 +121,7 @@ DATASETS: dict[str, Callable[..., DomainDataset]] = {
     "RotatedMNIST": rotated_mnist,
     "ColoredMNIST": colored_mnist,
     "ImageFolder": open_image_folder,
-    "PACS": _benchmark("PACS"),
-    "OfficeHome": _benchmark("OfficeHome", "office_home"),
-    "TerraIncognita": _benchmark("TerraIncognita", "terra_incognita"),
-    "VLCS": _benchmark("VLCS"),
-    "DomainNet": _benchmark("DomainNet", "domain_net"),
+    **{name: partial(_open_benchmark, name=name) for name in _FOLDERS},
     "Features": open_features,
 }
 """What opens each data set, by its name."""
@@ -137,8 +134,7 @@ def dataset_names() -> tuple[str, ...]:
 
 def list_images(name: str, root: Path | str) -> ImageFolder:
     """List the images that ``open_dataset`` would open, without reading a file."""
-    opener = DATASETS[name]
-    return scan(_place(root, opener.keywords["folders"] if isinstance(opener, partial) else ()))
+    return scan(_place(name, root))
 
 
 def domain_names(name: str, root: Path | str | None = None, **columns: str) -> tuple[str, ...]:

@@ -35,35 +35,33 @@ class MinibatchSampler:
     """
 
     def __init__(self, pools: Sequence[Indices], *, batch_size: int, seed: int) -> None:
-        if not pools or any(len(pool) == 0 for pool in pools):
+        sizes = [len(pool) for pool in pools]
+        if not sizes or 0 in sizes:
             raise InputError(
-                f"Expected at least one domain and rows in each, but got pools of sizes "
-                f"{[len(pool) for pool in pools]} in MinibatchSampler: "
+                f"Expected at least one domain and rows in each, but got pools of sizes {sizes}: "
                 "pass each domain's `in` rows."
             )
         self._pools = [np.asarray(pool, dtype=np.int64) for pool in pools]
         self._batch_size = batch_size
         self._seed = seed
         self._drawn = 0
-        self._block_index = -1
-        self._block: list[tuple[Indices, ...]] = []
+        self._blocks: dict[int, list[tuple[Indices, ...]]] = {}  # the one in use
 
     def next(self) -> tuple[Indices, ...]:
         """Return the next minibatch: one read-only array of ``batch_size`` rows per domain."""
-        block_index, offset = divmod(self._drawn, BLOCK)
-        if block_index != self._block_index:
-            self._block = self._draw(block_index)
-            self._block_index = block_index
+        block, offset = divmod(self._drawn, BLOCK)
+        if block not in self._blocks:
+            self._blocks = {block: self._draw(block)}
         self._drawn += 1
-        return self._block[offset]
+        return self._blocks[block][offset]
 
     def state(self) -> dict[str, int]:
         """Return what ``set_state`` needs to continue exactly here; plain JSON."""
-        return {"schema": SCHEMA, **self._identity(), "drawn": self._drawn}
+        return {**self._identity(), "drawn": self._drawn}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Continue where ``state`` was taken; refuses the state of another sampler."""
-        expected = {"schema": SCHEMA, **self._identity()}
+        expected = self._identity()
         recorded = {key: state.get(key) for key in expected}
         drawn = state.get("drawn")
         if recorded != expected or not isinstance(drawn, int) or drawn < 0:
@@ -77,6 +75,7 @@ class MinibatchSampler:
     def _identity(self) -> dict[str, int]:
         # The data set's fingerprint and the split's seed stand for the rows themselves.
         return {
+            "schema": SCHEMA,
             "seed": self._seed,
             "batch_size": self._batch_size,
             "domains": len(self._pools),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -67,15 +66,9 @@ def draw_seed(dataset: str, algorithm: str, held_out: Sequence[str], draw: int) 
 
 
 def _plain(part: object) -> object:
-    if isinstance(part, bool):
-        return part
-    if isinstance(part, Integral):
-        return int(part)
-    if isinstance(part, list):
-        return [_plain(item) for item in part]
-    if isinstance(part, tuple):
-        return tuple(_plain(item) for item in part)
-    return part
+    if isinstance(part, list | tuple):
+        return type(part)(map(_plain, part))
+    return part.item() if isinstance(part, np.generic) else part
 
 
 def split(
@@ -211,9 +204,21 @@ def source_splits(
     splits = []
     for domain in source_domains(dataset, held_out):
         rows = _left(dataset, domain, held_out)
+        seeds: dict[str, Any]
         seeds = {"domain_index": domain, "trial_seed": trial_seed, "holdout": holdout}
-        train, validation = _divide(dataset, domain, rows, split_by, seeds)
-        splits.append(SourceSplit(domain, train, validation))
+        try:
+            if split_by == "examples":
+                train, *out = split(len(rows), **seeds)
+            else:
+                deal = split_groups if split_by == "groups" else split_both
+                train, *out = deal(dataset.groups[domain][rows], **seeds)
+        except InputError as error:
+            where = f"domain {dataset.domains[domain]!r} of {dataset.name}"
+            raise InputError(f"{error} ({where})", code=error.code) from None
+        names: Sequence[Validation]
+        names = ("examples", "groups") if split_by == "both" else (split_by,)
+        validation = dict(zip(names, (rows[part] for part in out), strict=True))
+        splits.append(SourceSplit(domain, rows[train], validation))
     return splits
 
 
@@ -264,17 +269,20 @@ def described(
     facts: dict[str, Any] = {}
     for part in splits:
         entry: dict[str, Any] = {"train": len(part.train)}
-        entry.update({name: len(rows) for name, rows in part.validation.items()})
+        entry |= {name: len(rows) for name, rows in part.validation.items()}
         if "groups" in part.validation:
             entry["validation_groups"] = groups(part.domain, part.validation["groups"])
         facts[dataset.domains[part.domain]] = entry
-    places = {place.name: place for place in dataset.places}
-    wanted = [places[name] for name in held_out if name in places]
+    places = {place.name: place for place in dataset.places if place.name in held_out}
     return {
         "sources": facts,
         "places": {
-            place.name: {"n": len(place.rows), "groups": groups(place.domain, place.rows)}
-            for place in wanted
+            name: {
+                "n": len(places[name].rows),
+                "groups": groups(places[name].domain, places[name].rows),
+            }
+            for name in held_out
+            if name in places
         },
     }
 
@@ -289,21 +297,3 @@ def _left(dataset: DomainDataset, domain: int, held_out: Sequence[str]) -> Indic
         if place.domain == domain and place.name in held_out:
             stays[place.rows] = False
     return np.flatnonzero(stays)
-
-
-def _divide(
-    dataset: DomainDataset, domain: int, rows: Indices, split_by: SplitBy, seeds: Mapping[str, Any]
-) -> tuple[Indices, dict[Validation, Indices]]:
-    try:
-        if split_by == "examples":
-            inside, out = split(len(rows), **seeds)
-            return rows[inside], {"examples": rows[out]}
-        groups = dataset.groups[domain][rows]
-        if split_by == "groups":
-            inside, out = split_groups(groups, **seeds)
-            return rows[inside], {"groups": rows[out]}
-        inside, by_examples, by_groups = split_both(groups, **seeds)
-    except InputError as error:
-        where = f"domain {dataset.domains[domain]!r} of {dataset.name}"
-        raise InputError(f"{error} ({where})", code=error.code) from None
-    return rows[inside], {"examples": rows[by_examples], "groups": rows[by_groups]}

@@ -15,18 +15,15 @@ from checkwise.study.data.dataset import DomainDataset, Place, fingerprint
 def with_classes(dataset: DomainDataset, classes: Sequence[str]) -> DomainDataset:
     """Return the data set without the examples of other classes; the order of classes stays."""
     unknown = [name for name in classes if name not in dataset.classes]
-    if unknown or not classes:
+    if unknown:
         raise InputError(
             f"Expected classes of {dataset.name}, but got {unknown[0]!r}: choose from "
-            f"{', '.join(dataset.classes)}."
-            if unknown
-            else f"Expected at least one class of {dataset.name}, but got none: name one.",
+            f"{', '.join(dataset.classes)}.",
             code="unknown",
         )
     kept = tuple(name for name in dataset.classes if name in classes)
-    new_label = np.full(len(dataset.classes), -1, dtype=np.int64)
-    for label, name in enumerate(kept):
-        new_label[dataset.classes.index(name)] = label
+    new = [kept.index(name) if name in kept else -1 for name in dataset.classes]
+    new_label = np.array(new, dtype=np.int64)
     rows = [np.flatnonzero(new_label[y] >= 0) for y in dataset.y]
     for domain, left in zip(dataset.domains, rows, strict=True):
         if not len(left):

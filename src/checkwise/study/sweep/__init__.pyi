@@ -33,11 +33,5 @@ from checkwise.study.sweep.study_file import parse_study as parse_study
 from checkwise.study.sweep.study_file import read_executor as read_executor
 from checkwise.study.sweep.study_file import read_study as read_study
 from checkwise.study.sweep.study_file import shipped_studies as shipped_studies
-from checkwise.study.sweep.toml_table import NAME as NAME
-from checkwise.study.sweep.toml_table import TEXT as TEXT
-from checkwise.study.sweep.toml_table import StudyKey as StudyKey
-from checkwise.study.sweep.toml_table import TomlTable as TomlTable
-from checkwise.study.sweep.toml_table import one_of as one_of
-from checkwise.study.sweep.toml_table import read_toml as read_toml
 from checkwise.study.sweep.worker import Job as Job
 from checkwise.study.sweep.worker import work as work

@@ -66,15 +66,12 @@ def open_spec(
     spec: DataSpec, roots: Mapping[str, str], *, progress: Progress | None = None
 ) -> DomainDataset:
     """Open a data set of a study; the first time, images are decoded into the cache."""
-    options: dict[str, object] = {}
+    options: dict[str, object] = {"domain_by": spec.domain_by, "groups": spec.groups}
     if spec.dataset in OWN:
         options["name"] = spec.name
-    if spec.dataset not in (*EMBEDDED, "Features"):
-        options["progress"] = progress
-        if spec.size is not None:
-            options["size"] = spec.size
-    columns = {"domain_by": spec.domain_by, "groups": spec.groups}
-    options.update({name: column for name, column in columns.items() if column is not None})
+    if kind_of(spec) == "images":
+        options |= {"progress": progress, "size": spec.size}
+    options = {name: value for name, value in options.items() if value is not None}
     dataset = open_dataset(spec.dataset, root_of(spec, roots), **options)
     if spec.deduplicate:
         dataset = dataset.without_duplicates()
@@ -126,7 +123,12 @@ def with_domains(study: Study, roots: Mapping[str, str]) -> tuple[Study, tuple[s
     """
     data, absent = [], []
     for spec in study.data:
-        if not _is_found(spec, roots):
+        try:
+            root = root_of(spec, roots)
+            found = root is None or Path(root).exists()
+        except InputError:
+            found = False
+        if not found:
             absent.append(spec.name)
             data.append(spec)
             continue
@@ -135,14 +137,6 @@ def with_domains(study: Study, roots: Mapping[str, str]) -> tuple[Study, tuple[s
         held_out = spec.held_out or tuple((name,) for name in targets)
         data.append(replace(spec, held_out=held_out))
     return replace(study, data=tuple(data)), tuple(absent)
-
-
-def _is_found(spec: DataSpec, roots: Mapping[str, str]) -> bool:
-    try:
-        root = root_of(spec, roots)
-    except InputError:
-        return False
-    return root is None or Path(root).exists()
 
 
 def check_roots(study: Study, roots: Mapping[str, str]) -> None:

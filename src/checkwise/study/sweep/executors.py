@@ -8,14 +8,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
-from typing import IO, Any, Final
+from dataclasses import asdict
+from typing import IO, Any
 
 from checkwise.errors import InputError
 from checkwise.predict import ONE_THREAD
-from checkwise.study.sweep.launching import Executor, ExecutorSettings, JobLike, Workers
+from checkwise.study.sweep.launching import (
+    TAKES,
+    Executor,
+    ExecutorSettings,
+    JobLike,
+    Workers,
+)
 from checkwise.study.sweep.ray import RayExecutor
 from checkwise.study.sweep.slurm import SlurmExecutor
 
@@ -85,58 +90,34 @@ def _start(command: list[str]) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
     return process, log
 
 
-@dataclass(frozen=True)
-class ExecutorKind:
-    """How an executor is made, which settings it takes, and if it chooses how many workers."""
-
-    make: Callable[[ExecutorSettings], Executor]
-    takes: tuple[str, ...] = ()
-    counts: bool = True
-
-
-EXECUTORS: Final[dict[str, ExecutorKind]] = {
-    "local": ExecutorKind(lambda settings: LocalExecutor()),
-    "slurm": ExecutorKind(
-        SlurmExecutor, ("partition", "time", "memory", "cpus", "gpus"), counts=False
-    ),
-    "ray": ExecutorKind(RayExecutor, ("memory", "cpus", "gpus", "address")),
-}
-
-
 def get_executor(settings: ExecutorSettings) -> Executor:
     """The executor that the settings name; settings that it does not take are refused."""
-    kind = _kind(settings)
-    for field in fields(settings):
-        named = field.name in ("kind", "workers", *kind.takes)
-        if not named and getattr(settings, field.name) is not None:
+    if settings.kind not in TAKES:
+        raise InputError(
+            f"Expected an executor among {', '.join(TAKES)}, but got {settings.kind!r}: choose "
+            "one.",
+            code="unknown",
+        )
+    takes = ("workers", *TAKES[settings.kind])
+    for name, value in vars(settings).items():
+        if value is not None and name not in ("kind", *takes):
             raise InputError(
-                f"Expected settings that the executor {settings.kind} takes "
-                f"({', '.join(('workers', *kind.takes))}), but got `{field.name}` "
-                f"(--{field.name}): leave it out, or choose another --executor.",
+                f"Expected settings that the executor {settings.kind} takes ({', '.join(takes)}), "
+                f"but got `{name}` (--{name}): leave it out, or choose another --executor.",
                 code="unsupported",
             )
     worker_count(settings)
-    return kind.make(settings)
+    if settings.kind == "slurm":
+        return SlurmExecutor(settings)
+    return RayExecutor(settings) if settings.kind == "ray" else LocalExecutor()
 
 
 def worker_count(settings: ExecutorSettings) -> int:
     """How many workers to start: those asked for, or one for every core of this machine."""
-    if settings.workers is not None:
-        return settings.workers
-    if not _kind(settings).counts:
+    if settings.workers is None and settings.kind == "slurm":
         raise InputError(
-            f"Expected --workers N with --executor {settings.kind}, but got none: say how many "
-            "jobs to submit.",
+            "Expected --workers N with --executor slurm, but got none: say how many jobs to "
+            "submit.",
             code="missing",
         )
-    return os.cpu_count() or 1
-
-
-def _kind(settings: ExecutorSettings) -> ExecutorKind:
-    if settings.kind not in EXECUTORS:
-        raise InputError(
-            f"Expected an executor among {', '.join(EXECUTORS)}, but got {settings.kind!r}: "
-            "choose one.",
-            code="unknown",
-        )
-    return EXECUTORS[settings.kind]
+    return settings.workers or os.cpu_count() or 1

@@ -14,15 +14,17 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.predict import stopped_by, terminated_like_interrupted
-from checkwise.store import write_text, writing
+from checkwise.store import writing
 from checkwise.study.sweep.progress import pause_after
+from checkwise.study.train import key, one_of, whole
 
 
 class JobLike(Protocol):
@@ -80,23 +82,38 @@ def _await_end_of_input(stopping: threading.Event) -> None:
     stopping.set()
 
 
-_MEMORY: Final = re.compile(r"(\d+)\s*([KMGT])(?:i?B)?", re.IGNORECASE)
-_BYTES: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+# The settings that each executor takes, besides the number of workers.
+TAKES: Final = {
+    "local": (),
+    "slurm": ("partition", "time", "memory", "cpus", "gpus"),
+    "ray": ("memory", "cpus", "gpus", "address"),
+}
 
 
 @dataclass(frozen=True)
 class ExecutorSettings:
-    """The ``[executor]`` table of a study file, or the options of a command: see ``EXECUTOR`` in
-    ``study_file``. None leaves a value to the executor."""
+    """Where workers run; None leaves a value to the executor."""
 
-    kind: str = "local"
-    workers: int | None = None
-    partition: str | None = None
-    time: str | None = None
-    memory: str | None = None
-    cpus: int | None = None
-    gpus: int | None = None
-    address: str | None = None
+    kind: str = key(
+        "where workers run; this table is no part of the study and may change",
+        "local",
+        kind=one_of(lambda: list(TAKES)),
+    )
+    workers: int | None = key(
+        "how many workers are started", None, shown="one for every core; required for `slurm`"
+    )
+    partition: str | None = key("the partition, for `slurm`", None)
+    time: str | None = key(
+        "time limit of a job, for `slurm`; a worker goes on in its next job",
+        None,
+        shown='"1:00:00"',
+    )
+    memory: str | None = key("memory of a worker, such as `4G`", None)
+    cpus: int | None = key("CPUs of a worker", None, shown="1")
+    gpus: int | None = key("GPUs of a worker", None, kind=whole(0), shown="0")
+    address: str | None = key(
+        "of a running cluster, for `ray`", None, shown="a cluster on this machine"
+    )
 
 
 def minutes_of(time: str) -> int:
@@ -123,6 +140,10 @@ def minutes_of(time: str) -> int:
     return -(-seconds // 60)
 
 
+_MEMORY: Final = re.compile(r"(\d+)\s*([KMGT])(?:i?B)?", re.IGNORECASE)
+_BYTES: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
 def bytes_of(memory: str) -> int:
     """An amount of memory in bytes.
 
@@ -140,89 +161,37 @@ def bytes_of(memory: str) -> int:
 
 
 WORKERS: Final = "workers"
-TOKEN: Final = "token"
-# A file server may show a new file to other machines only after a while (NFS: up to a minute).
-VISIBLE_SECONDS: Final = 90.0
-
-
-class NotSharedError(InputError):
-    """A worker does not see the folder that its launcher sees."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a worker said: where it runs, and, once it has ended, how."""
-
-    host: str
-    pid: int
-    ended: bool = False
-    failure: str | None = None
+# A file server may show a new folder to other machines only after a while (NFS: up to a minute).
+VISIBLE_SECONDS = 90.0
+POLL_SECONDS = 0.2
 
 
 def invite(cohort: Path | str) -> Path:
-    """A folder in the cohort, named like the token in it."""
-    token = secrets.token_hex(8)
-    folder = Path(cohort).absolute() / WORKERS / token
+    """A folder in the cohort whose name nobody knows: who sees it shares the launcher's storage."""
+    folder = Path(cohort).absolute() / WORKERS / secrets.token_hex(8)
     with writing(folder):
         folder.mkdir(parents=True)
-        write_text(folder / TOKEN, f"{token}\n")
     return folder
-
-
-def check_shared(folder: Path, *, patience: float = VISIBLE_SECONDS) -> None:
-    """Refuse to work where the launcher's token cannot be read."""
-    end = time.monotonic() + patience
-    while not _holds_token(folder):
-        if time.monotonic() > end:
-            raise not_shared(folder, socket.gethostname())
-        time.sleep(min(1.0, patience / 10))
-
-
-def answer(folder: Path, worker: str, *, ended: bool = False, failure: str | None = None) -> None:
-    """Say that a worker reads the launcher's folder, or that it has ended."""
-    told = Answer(socket.gethostname(), os.getpid(), ended, failure)
-    with writing(folder):
-        write_text(folder / f"{worker}.json", json.dumps(asdict(told)) + "\n")
-
-
-def read_answer(folder: Path, worker: str) -> Answer | None:
-    """What a worker said last; None if it has not spoken yet."""
-    try:
-        return Answer(**json.loads((folder / f"{worker}.json").read_text()))
-    except FileNotFoundError:
-        return None
 
 
 def close(folder: Path) -> None:
     """Remove the folder, and with the last one the folder above."""
     shutil.rmtree(folder, ignore_errors=True)
-    if folder.parent.is_dir() and not any(folder.parent.iterdir()):
+    with suppress(OSError):
         folder.parent.rmdir()
 
 
-def not_shared(folder: Path, host: str) -> NotSharedError:
-    """The error for a worker on ``host`` that does not see ``folder``."""
-    cohort = folder.parents[1]
-    return NotSharedError(
-        f"Expected {cohort} on storage that every worker shares, but the token in "
+def not_shared(folder: Path, host: str) -> str:
+    """What to say of a worker on ``host`` that does not see ``folder``."""
+    return (
+        f"Expected {folder.parents[1]} on storage that every worker shares, but "
         f"{WORKERS}/{folder.name} was not read on {host}: use an --out that is the same folder on "
-        "all machines.",
-        code="system",
+        "all machines."
     )
 
 
-def _holds_token(folder: Path) -> bool:
-    try:
-        return (folder / TOKEN).read_text().strip() == folder.name
-    except OSError:
-        return False
-
-
-POLL_SECONDS = 0.2
-
-
 class RemoteWorker:
-    """Answers the launcher, then works until nothing is left or ``ask_to_stop`` was called.
+    """Works until nothing is left or ``ask_to_stop`` was called; gives a line if that failed.
 
     The work is done in a thread: engines interrupt the main thread, with a signal handler or an
     exception, and whatever interrupts it can then wait until the state is saved.
@@ -232,17 +201,18 @@ class RemoteWorker:
     _ended = True
     _failure: str | None = None
 
-    def __init__(self, job: JobLike, folder: Path, name: str) -> None:
+    def __init__(self, job: JobLike, folder: Path) -> None:
         self.job = job
         self.folder = folder
-        self.name = name
 
-    def __call__(self) -> None:
+    def __call__(self) -> str | None:
         """Work; returns when the work is done or the state is saved. Engines may call it again."""
-        self._stopping, self._failure = False, None
-        check_shared(self.folder)
-        answer(self.folder, self.name)
-        self._ended = False
+        end = time.monotonic() + VISIBLE_SECONDS
+        while not self.folder.is_dir():
+            if time.monotonic() > end:
+                return not_shared(self.folder, socket.gethostname())
+            time.sleep(1.0)
+        self._stopping, self._ended, self._failure = False, False, None
         threading.Thread(target=self._work, name="work").start()
         try:
             self.wait()
@@ -250,7 +220,7 @@ class RemoteWorker:
             self.ask_to_stop()
             self.wait()
             raise
-        answer(self.folder, self.name, ended=True, failure=self._failure)
+        return self._failure
 
     def ask_to_stop(self, *_: object) -> None:
         """Ask the work to save its state and end; may be called from a signal handler."""
@@ -265,11 +235,11 @@ class RemoteWorker:
         try:
             work = import_module(type(self.job).__module__).work
             work(self.job, stop=lambda: self._stopping)
-        except CheckwiseError as error:
-            self._failure = " ".join(str(error).split())
         except BaseException as error:
-            traceback.print_exc()
-            self._failure = " ".join(f"{type(error).__name__}: {error}".split())
+            self._failure = " ".join(str(error).split())
+            if not isinstance(error, CheckwiseError):
+                traceback.print_exc()
+                self._failure = f"{type(error).__name__}: {self._failure}"
         finally:
             self._ended = True
 

@@ -49,22 +49,17 @@ def inner_study(study: Study, roots: Mapping[str, str]) -> Study:
 
 def _inner(spec: DataSpec, domains: Sequence[str]) -> DataSpec:
     check_held_out(spec, domains)
-    outer = spec.held_out or tuple((name,) for name in domains)
-    for held_out in outer:
-        if len(set(domains) - set(held_out)) < 2:
+    sets = set()
+    for outer in spec.held_out or tuple((name,) for name in domains):
+        others = [name for name in domains if name not in outer]
+        if len(others) < 2:
             raise InputError(
                 f"Expected at least 2 source domains to leave one out, but {spec.name} without "
-                f"{', '.join(held_out)} has fewer: use a data set with more domains.",
+                f"{', '.join(outer)} has fewer: use a data set with more domains.",
                 code="unsupported",
             )
-    sets = {
-        held_out_set(held_out, extra, domains)
-        for held_out in outer
-        for extra in domains
-        if extra not in held_out
-    }
-    place = {name: index for index, name in enumerate(domains)}
-    ordered = sorted(sets, key=lambda names: [place[name] for name in names])
+        sets |= {held_out_set(outer, extra, domains) for extra in others}
+    ordered = sorted(sets, key=lambda names: [domains.index(name) for name in names])
     return replace(spec, held_out=tuple(ordered))
 
 
@@ -85,18 +80,13 @@ def plan(study: Study, roots: Mapping[str, str]) -> list[RunKey]:
                 RunKey(spec.name, *cell, *of_cell[number])
                 for cell, of_cell in zip(cells, seeds, strict=True)
             ]
-    _check_own_draws(study, keys)
-    check_folders(keys)
-    return keys
-
-
-def _check_own_draws(study: Study, keys: list[RunKey]) -> None:
-    """Refuse two runs with one trial seed where every run has its own draw."""
     if study.draws and len({key.trial_seed for key in keys}) != len(keys):
         raise InputError(
             f"Expected a seed of its own for each of the {len(keys)} runs of {study.name}, but two "
             "fall together: give the data set another `name`."
         )
+    check_folders(keys)
+    return keys
 
 
 def make_cohort(study: Study, out: Path, roots: Mapping[str, str]) -> CohortRecord:
@@ -133,12 +123,11 @@ def noted_round(cohort: Path) -> tuple[str, dict[str, str]]:
         return "", {}
     path = cohort / layout.WORKERS_FILE
     content = read_json(path)
-    places = expect(content, "data", dict, path)
-    wrong = [name for name, place in places.items() if not isinstance(place, str)]
-    if wrong:
+    places: dict[str, str] = expect(content, "data", dict, path)
+    if not all(isinstance(place, str) for place in places.values()):
         raise InputError(
-            f"Expected the place of {wrong[0]!r:.80} as a string in {path}: remove that file, and "
-            "say where the data are with --data.",
+            f"Expected the places of the data as strings in {path}: remove that file, and say "
+            "where the data are with --data.",
             code="damaged",
         )
     return expect(content, "round", str, path), places
@@ -148,13 +137,17 @@ def check_place(study: Study, out: Path) -> CohortRecord | None:
     """The cohort of this study in ``out``, or None if ``out`` is free for one."""
     if is_cohort(out):
         cohort = open_cohort(out)
-        check_loaded(Study.from_dict(cohort.study).plugins, out)
-        differing = _differences(study, Study.from_dict(cohort.study))
+        planned = Study.from_dict(cohort.study)
+        check_loaded(planned.plugins, out)
+        new, old = study.as_dict(), planned.as_dict()
+        differing = sorted(name for name in {*new, *old} if new.get(name) != old.get(name))
         if differing:
+            names = [spec.name for spec in planned.data]
+            called = f" Its data sets are called {', '.join(map(repr, names))}."
             raise InputError(
                 f"Expected the study that {out} was planned for, but got other values of "
                 f"{', '.join(differing)}: use another --out."
-                + _renamed(study, Study.from_dict(cohort.study)),
+                + called * (names != [spec.name for spec in study.data]),
                 code="differs",
             )
         return cohort
@@ -175,43 +168,18 @@ def check_place(study: Study, out: Path) -> CohortRecord | None:
     return None
 
 
-def _renamed(study: Study, planned: Study) -> str:
-    """How to continue if only the name of a data set differs."""
-    old = [spec.name for spec in planned.data if spec.name not in {s.name for s in study.data}]
-    new = [spec.name for spec in study.data if spec.name not in {s.name for s in planned.data}]
-    if len(old) != 1 or len(new) != 1:
-        return ""
-    return f' The data set {new[0]} is called {old[0]} there: to continue, set name = "{old[0]}".'
-
-
-def _differences(one: Study, other: Study) -> list[str]:
-    a, b = one.as_dict(), other.as_dict()
-    return sorted(name for name in {*a, *b} if a.get(name) != b.get(name))
-
-
 def run_config(study: Study, key: RunKey, data: TrainingData) -> RunConfig:
     """The complete configuration of one run."""
     held_out = [data.dataset.target_index(name) for name in key.held_out]
+    run = (key.dataset, key.algorithm, held_out)
+    seeds = {"hparams_seed": key.hparams_seed, "trial_seed": key.trial_seed}
+    overrides = study.overrides(key.hparams_seed)
     return RunConfig(
         key=key,
         fingerprint=data.dataset.fingerprint,
-        hparams=hparams_for(
-            data.kind,
-            key.algorithm,
-            hparams_seed=key.hparams_seed,
-            trial_seed=key.trial_seed,
-            overrides=study.overrides(key.hparams_seed),
-        ),
-        training_seed=training_seed(
-            key.dataset,
-            key.algorithm,
-            held_out,
-            hparams_seed=key.hparams_seed,
-            trial_seed=key.trial_seed,
-        ),
+        hparams=hparams_for(data.kind, key.algorithm, **seeds, overrides=overrides),
+        training_seed=training_seed(*run, **seeds),
         device=data.device,
-        init_seed=shared_init_seed(key.dataset, key.algorithm, held_out)
-        if study.shared_init
-        else None,
+        init_seed=shared_init_seed(*run) if study.shared_init else None,
         **study.settings(),
     )

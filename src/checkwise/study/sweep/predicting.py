@@ -38,7 +38,7 @@ from checkwise.predict import (
     saved_facts,
 )
 from checkwise.store import FileState, Predictions, is_whole, write_text, writing
-from checkwise.study.folder import STALE_SECONDS, take
+from checkwise.study.folder import take
 from checkwise.study.sweep.launching import Executor, run_job, run_workers
 
 POLL_SECONDS = 1.0
@@ -65,8 +65,12 @@ def work(job: PredictJob, *, stop: Callable[[], bool] = lambda: False) -> None:
     """Evaluate the checkpoints that have no outputs and that no other worker evaluates."""
     session = Path(job.cohort) / job.session
     out = Path(job.cohort).parent
-    name = FunctionName(job.source, job.attribute)
-    tasks = read_tasks(session)
+    tasks = [
+        Task(
+            entry["step"], Path(entry["path"]), FileState(*entry["state"]), tuple(entry["domains"])
+        )
+        for entry in json.loads((session / TASKS).read_text())
+    ]
 
     def check(_: int) -> None:
         if stop():
@@ -75,10 +79,11 @@ def work(job: PredictJob, *, stop: Callable[[], bool] = lambda: False) -> None:
     with tempfile.TemporaryFile() as lock:  # processes of this worker hold it, nobody asks for it
 
         def start() -> Worker:
+            name = FunctionName(job.source, job.attribute)
             return Worker(name, lock=lock.fileno(), sha256=job.sha256)
 
         while not stop():
-            left = open_tasks(session, out, tasks)
+            left = _open_tasks(session, out, tasks)
             if not left:
                 return
             first = random.randrange(len(left))
@@ -95,7 +100,9 @@ def work(job: PredictJob, *, stop: Callable[[], bool] = lambda: False) -> None:
                 return
             finally:
                 for failure in pool.failures:
-                    _write_failure(session, failure)
+                    facts = {**vars(failure), "error": str(failure.error)}
+                    with writing(session):
+                        write_text(_failure_file(session, failure.step), json.dumps(facts))
             if not pool.written and not pool.failures:
                 time.sleep(POLL_SECONDS)  # others have the rest, and may die
 
@@ -103,12 +110,12 @@ def work(job: PredictJob, *, stop: Callable[[], bool] = lambda: False) -> None:
 @contextmanager
 def _claimed(session: Path, out: Path, task: Task) -> Iterator[Task | None]:
     """What is left of a task, if nobody else has it; its outputs are put in place afterwards."""
-    lease = take(_place(session, task.step), takeover=STALE_SECONDS)
+    lease = take(_failure_file(session, task.step).with_suffix(""))
     if lease is None:
         yield None
         return
     with lease:
-        mine = next(iter(open_tasks(session, out, [task])), None)
+        mine = next(iter(_open_tasks(session, out, [task])), None)
         yield mine
         for domain in mine.domains if mine is not None else ():
             made = Predictions(session / OUTPUTS).place(task.step, domain)
@@ -132,14 +139,9 @@ def evaluate_with(executor: Executor, workers: int) -> Elsewhere:
         session = out / JOBS / secrets.token_hex(8)
         with writing(out):
             (session / OUTPUTS).mkdir(parents=True)
-            write_text(session / TASKS, json.dumps([_plain(task) for task in tasks]))
-        job = PredictJob(
-            cohort=str(session.parent),
-            session=session.name,
-            source=name.source,
-            attribute=name.attribute,
-            sha256=sha256,
-        )
+            plain = [{**vars(task), "path": str(task.path)} for task in tasks]
+            write_text(session / TASKS, json.dumps(plain))
+        job = PredictJob(str(session.parent), session.name, name.source, name.attribute, sha256)
 
         def count() -> int:
             files = (Predictions(out).place(t.step, d) for t in tasks for d in t.domains)
@@ -147,51 +149,26 @@ def evaluate_with(executor: Executor, workers: int) -> Elsewhere:
 
         number = min(workers, len(tasks))
         ended = run_workers(executor, job, number, watch=lambda: progress(count()))
-        failures = (*read_failures(session), *_unlike(out, tasks))
-        if not ended.interrupted and open_tasks(session, out, tasks):
+        told = [json.loads(file.read_text()) for file in session.glob("*.failed")]
+        failures = [Failure(**{**facts, "error": CheckwiseError(facts["error"])}) for facts in told]
+        failures += _unlike(out, tasks)
+        if not ended.interrupted and _open_tasks(session, out, tasks):
             default = "Expected workers to evaluate every checkpoint, but some are left."
             raise CheckwiseError(ended.failures[0] if ended.failures else default)
-        return Evaluated(count(), failures, ended.interrupted)
+        return Evaluated(count(), tuple(failures), ended.interrupted)
 
     return evaluate
 
 
-def open_tasks(session: Path, out: Path, tasks: Sequence[Task]) -> list[Task]:
+def _open_tasks(session: Path, out: Path, tasks: Sequence[Task]) -> list[Task]:
     """What is left of tasks: domains without outputs, of checkpoints that did not fail."""
+    place = Predictions(out).place
     left = [
-        replace(
-            task,
-            domains=tuple(
-                d for d in task.domains if not is_whole(Predictions(out).place(task.step, d))
-            ),
-        )
+        replace(task, domains=tuple(d for d in task.domains if not is_whole(place(task.step, d))))
         for task in tasks
         if not _failure_file(session, task.step).exists()
     ]
     return [task for task in left if task.domains]
-
-
-def read_tasks(session: Path) -> list[Task]:
-    """What the launcher asks for."""
-    return [
-        Task(
-            entry["step"], Path(entry["path"]), FileState(*entry["state"]), tuple(entry["domains"])
-        )
-        for entry in json.loads((session / TASKS).read_text())
-    ]
-
-
-def read_failures(session: Path) -> list[Failure]:
-    """Why checkpoints have no outputs."""
-    facts = [json.loads(file.read_text()) for file in session.glob("*.failed")]
-    return [Failure(f["step"], f["path"], f["domain"], CheckwiseError(f["error"])) for f in facts]
-
-
-def _write_failure(session: Path, failure: Failure) -> None:
-    facts = {"step": failure.step, "path": failure.path, "domain": failure.domain}
-    with writing(session):
-        text = json.dumps({**facts, "error": str(failure.error)})
-        write_text(_failure_file(session, failure.step), text)
 
 
 def _unlike(out: Path, tasks: Sequence[Task]) -> Iterator[Failure]:
@@ -201,10 +178,10 @@ def _unlike(out: Path, tasks: Sequence[Task]) -> Iterator[Failure]:
         for domain in task.domains:
             file = Predictions(out).place(task.step, domain)
             first = known.get(domain)
-            differs = (
-                first.facts.difference(saved_facts(file)) if first and is_whole(file) else None
-            )
-            if first is not None and differs is not None:
+            if first is None or not is_whole(file):
+                continue
+            differs = first.facts.difference(saved_facts(file))
+            if differs is not None:
                 file.unlink()
                 reason = (
                     f"The {differs} of domain {domain!r} at step {task.step} differ from those at "
@@ -212,14 +189,6 @@ def _unlike(out: Path, tasks: Sequence[Task]) -> Iterator[Failure]:
                     "same order."
                 )
                 yield Failure(task.step, str(task.path), domain, CheckwiseError(reason))
-
-
-def _plain(task: Task) -> dict[str, object]:
-    return {**vars(task), "path": str(task.path)}
-
-
-def _place(session: Path, step: int) -> Path:
-    return session / f"step-{step:06d}"
 
 
 def _failure_file(session: Path, step: int) -> Path:

@@ -53,8 +53,7 @@ class RayExecutor:
             raise
         folder = launching.invite(job.cohort)
         task = ray.remote(**self._options)(_work)
-        names = [f"worker-{number}" for number in range(workers)]
-        tasks = {name: task.remote(RemoteWorker(job, folder, name)) for name in names}
+        tasks = [task.remote(RemoteWorker(job, folder)) for _ in range(workers)]
         return _Tasks(tasks, folder, began)
 
     def _connect(self) -> bool:
@@ -107,7 +106,7 @@ def _knock(address: str | None) -> None:
 
 
 class _Tasks:
-    def __init__(self, tasks: dict[str, Any], folder: Path, began: bool) -> None:
+    def __init__(self, tasks: list[Any], folder: Path, began: bool) -> None:
         self._tasks = tasks
         self._folder = folder
         self._began = began
@@ -125,8 +124,8 @@ class _Tasks:
             time.sleep(0.2)
         for task in self._pending():
             ray.cancel(task, force=True)
-        found = [self._failure(worker, task) for worker, task in self._tasks.items()]
-        failures = [failure for failure in found if failure is not None]
+        ended = [self._failure(task) for task in self._tasks]
+        failures = [failure for failure in ended if failure is not None]
         if not failures:
             launching.close(self._folder)
         if self._began:
@@ -136,27 +135,24 @@ class _Tasks:
     def _pending(self) -> list[Any]:
         import ray
 
-        tasks = list(self._tasks.values())
-        return list(ray.wait(tasks, num_returns=len(tasks), timeout=0)[1])
+        return list(ray.wait(self._tasks, num_returns=len(self._tasks), timeout=0)[1])
 
-    def _failure(self, worker: str, task: Any) -> str | None:
+    def _failure(self, task: Any) -> str | None:
         import ray
         from ray.exceptions import RayError, TaskCancelledError
 
         try:
-            ray.get(task, timeout=1.0)
+            failure: str | None = ray.get(task, timeout=1.0)
         except TaskCancelledError:
             return None
         except RayError as error:
-            cause = getattr(error, "cause", None) or error
-            return " ".join(str(cause).split())
-        told = launching.read_answer(self._folder, worker)
-        return None if told is None else told.failure
+            return " ".join(str(getattr(error, "cause", None) or error).split())
+        return failure
 
 
-def _work(worker: RemoteWorker) -> None:
+def _work(worker: RemoteWorker) -> str | None:
     # Ray cancels a task as Ctrl-C would. A cluster that was started in the background of a shell
     # ignores that, and so would its tasks.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    worker()
+    return worker()

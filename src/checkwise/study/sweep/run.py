@@ -10,7 +10,6 @@ from typing import Any
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.plugins import Plugin
 from checkwise.study.data import (
-    DomainDataset,
     Progress,
     check_sources,
     source_splits,
@@ -49,7 +48,7 @@ def check_sweep(
     for spec in study.data:
         check_kind(study.network, kind_of(spec), spec.name)
         if spec.name not in absent:
-            _check_domains(study, spec, roots)
+            _check_splits(study, spec, roots)
     if study.network.kind == "backbone":
         frozen_part(backbone_named(study.network.backbone), study.network.tune)
     if out is not None:
@@ -57,31 +56,27 @@ def check_sweep(
     return launcher
 
 
-def _check_domains(study: Study, spec: DataSpec, roots: Mapping[str, str]) -> None:
-    if kind_of(spec) != "images":
-        _check_splits(study, spec, open_spec(spec, roots))
+def _check_splits(study: Study, spec: DataSpec, roots: Mapping[str, str]) -> None:
+    """Split as some run would: what is too small, or lacks groups, shows. No image is read."""
+    seeds: dict[str, Any] = {"trial_seed": 0, "holdout": study.holdout}
+    if kind_of(spec) == "images":
+        sizes = image_domains(spec, roots)
+        check_held_out(spec, tuple(sizes))
+        for names in spec.held_out or [(domain,) for domain in sizes]:
+            check_sources(names, sorted({*sizes} - {*names}), spec.name)
+        for index, (domain, size) in enumerate(sizes.items()):
+            try:
+                split(size, domain_index=index, **seeds)
+            except InputError as error:
+                where = f"domain {domain!r} of {spec.name}"
+                raise InputError(f"{error} ({where})", code=error.code) from None
         return
-    sizes = image_domains(spec, roots)
-    domains = tuple(sizes)
-    check_held_out(spec, domains)
-    for names in spec.held_out or [(domain,) for domain in domains]:
-        check_sources(names, sorted({*domains} - {*names}), spec.name)
-    for index, (domain, size) in enumerate(sizes.items()):
-        try:
-            split(size, domain_index=index, trial_seed=0, holdout=study.holdout)
-        except InputError as error:
-            raise InputError(
-                f"{error} (domain {domain!r} of {spec.name})", code=error.code
-            ) from None
-
-
-def _check_splits(study: Study, spec: DataSpec, dataset: DomainDataset) -> None:
-    """Split as some run would: what is too small, or lacks groups, shows."""
+    dataset = open_spec(spec, roots)
     check_held_out(spec, dataset.targets)
     for names in spec.held_out or [(name,) for name in dataset.targets]:
-        source_splits(dataset, names, split_by=study.split_by, trial_seed=0, holdout=study.holdout)
+        source_splits(dataset, names, split_by=study.split_by, **seeds)
         for name in names:
-            target_rows(dataset, name, trial_seed=0, holdout=study.holdout)
+            target_rows(dataset, name, **seeds)
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,9 @@ class SlurmWorker(RemoteWorker):
     """The callable that submitit runs in a job. submitit handles SIGUSR2 and calls ``checkpoint``;
     SIGTERM, from ``scancel`` and from preemption, comes here."""
 
-    def __call__(self) -> None:
+    def __call__(self) -> str | None:
         signal.signal(signal.SIGTERM, self.ask_to_stop)
-        super().__call__()
+        return super().__call__()
 
     def checkpoint(self) -> Any:
         """Save the state; what submitit shall run when the job starts again."""
@@ -78,40 +78,34 @@ class SlurmExecutor:
 
     def launch(self, job: JobLike, workers: int) -> Workers:
         """Submit the jobs."""
-        folder = launching.invite(job.cohort)
-        names = [f"worker-{number}" for number in range(workers)]
-        try:
-            ids = self._submit([SlurmWorker(job, folder, name) for name in names], folder)
-        except BaseException:
-            launching.close(folder)
-            raise
-        return _Array(dict(zip(names, ids, strict=True)), folder)
-
-    def _submit(self, workers: list[SlurmWorker], folder: Path) -> list[str]:
         import submitit
         from submitit.core.utils import FailedJobError
 
+        folder = launching.invite(job.cohort)
         executor = submitit.SlurmExecutor(folder / "slurm", max_num_timeout=_UNLIMITED)
         executor.update_parameters(**self._parameters)
         try:
             # submitit repeats there what sbatch says, which the message below has.
             with redirect_stderr(io.StringIO()), executor.batch():
-                jobs = [executor.submit(worker) for worker in workers]
-        except (FailedJobError, subprocess.CalledProcessError) as error:
+                jobs = [executor.submit(SlurmWorker(job, folder)) for _ in range(workers)]
+        except BaseException as error:
+            launching.close(folder)
+            if not isinstance(error, FailedJobError | subprocess.CalledProcessError):
+                raise
             raise InputError(
                 f"Expected Slurm to accept the jobs, but it said: {_reason(str(error))}: correct "
                 "the options, or [executor] of the study file.",
                 code="system",
             ) from None
-        return [job.job_id for job in jobs]
+        return _Array(jobs, folder)
 
 
 class _Array:
-    def __init__(self, ids: dict[str, str], folder: Path) -> None:
-        self._ids = ids
+    def __init__(self, jobs: list[Any], folder: Path) -> None:
+        self._jobs = {job.job_id: job for job in jobs}
         self._folder = folder
         self._asked = -POLL_SECONDS
-        self._left = frozenset(ids.values())
+        self._left = frozenset(self._jobs)
 
     def alive(self) -> int:
         if time.monotonic() - self._asked >= POLL_SECONDS:
@@ -127,11 +121,8 @@ class _Array:
         while self._left and time.monotonic() < end:
             time.sleep(1.0)
             self._look()
-        found = [
-            self._failure(worker, number, cancelled=number in cancelled)
-            for worker, number in self._ids.items()
-        ]
-        failures = [failure for failure in found if failure is not None]
+        ended = [self._failure(number) for number in self._jobs if number not in cancelled]
+        failures = [failure for failure in ended if failure is not None]
         if not failures:
             launching.close(self._folder)
         return failures
@@ -139,30 +130,27 @@ class _Array:
     def _look(self) -> None:
         """Ask Slurm which jobs it still has; nothing has changed where it does not answer."""
         self._asked = time.monotonic()
-        numbers = ",".join(self._ids.values())
+        numbers = ",".join(self._jobs)
         done = _run("squeue", "--noheader", "--array", "--jobs", numbers, "-o", "%i")
         # Once all of them are forgotten, Slurm no longer knows the numbers.
         if done.returncode == 0 or "Invalid job id" in done.stderr:
             self._left = frozenset(done.stdout.split())
 
-    def _failure(self, worker: str, number: str, *, cancelled: bool) -> str | None:
-        told = launching.read_answer(self._folder, worker)
-        if told is None and not cancelled:
-            # A job that cannot open its log, which is in the folder too, fails without a word.
-            return str(launching.not_shared(self._folder, _host_of(number)))
-        if told is None or told.ended or cancelled:
-            return None if told is None else told.failure
+    def _failure(self, number: str) -> str | None:
+        job = self._jobs[number]
+        if job.paths.result_pickle.exists():
+            failure: str | None = job.result()
+            return failure
+        # Slurm knows for some minutes where a job ran that has ended.
+        shown = _run("scontrol", "show", "job", number).stdout.split()
+        fields = dict(field.partition("=")[::2] for field in shown)
+        host = fields.get("BatchHost", "its node")
+        if not job.paths.stdout.exists():  # a job that cannot open its log fails without a word
+            return launching.not_shared(self._folder, host)
         return (
-            f"The Slurm job {number} on {told.host} ended before its work was done; its log is in "
+            f"The Slurm job {number} on {host} ended before its work was done; its log is in "
             f"{self._folder / 'slurm'}."
         )
-
-
-def _host_of(number: str) -> str:
-    """Where a job ran that has ended; Slurm knows it for some minutes."""
-    shown = _run("scontrol", "show", "job", number).stdout.split()
-    fields = dict(field.partition("=")[::2] for field in shown)
-    return fields.get("BatchHost", "its node")
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:

@@ -10,8 +10,25 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.plugins import Plugin
 from checkwise.store import layout
-from checkwise.study.data import draw_seed
-from checkwise.study.train import LogUniform, NetworkConfig, RunSettings, Value, plain_facts
+from checkwise.study.data import dataset_names, draw_seed
+from checkwise.study.train import (
+    NAME,
+    SEEDS,
+    LogUniform,
+    RunSettings,
+    UnfitError,
+    Value,
+    ValueKind,
+    a_kind,
+    algorithm_names,
+    are_different,
+    from_plain,
+    key,
+    names,
+    one_of,
+    plain_facts,
+)
+from checkwise.words import is_plain, shown
 
 Fixed: TypeAlias = Value | tuple[Value, ...] | LogUniform
 Seeds: TypeAlias = tuple[int, int]
@@ -19,31 +36,77 @@ Role: TypeAlias = Literal["development", "evaluation"]
 OWN = ("ImageFolder", "Features")  # readers of a user's own data, which have no name of their own
 
 
+def _held_out(value: Any) -> tuple[tuple[str, ...], ...] | None:
+    if value == "each":
+        return None
+    entries = value if isinstance(value, list) else []
+    sets = [[entry] if isinstance(entry, str) else entry for entry in entries]
+    fits = all(
+        isinstance(names, list)
+        and names
+        and all(isinstance(name, str) and is_plain(name) for name in names)
+        for names in sets
+    )
+    if not fits or not sets or len({frozenset(names) for names in sets}) != len(sets):
+        raise UnfitError(value)
+    return tuple(tuple(names) for names in sets)
+
+
 @dataclass(frozen=True)
 class DataSpec:
     """One data set of a study.
 
-    ``name`` is its name in runs and results; ``dataset`` names the reader. ``held_out`` lists the
-    sets of domains to hold out, one set per run; None means each domain in turn. ``root`` is where
-    the data are, if the study file has it.
-
-    ``domain_by`` and ``groups`` are columns of a feature file. With ``places`` the groups of every
-    domain are dealt into so many places, which are held out instead of domains. ``classes`` are
-    the only ones that stay; ``class_subset`` (k of n) is such a choice by number, of a data set
-    that ``--data`` calls ``part_of``.
+    ``held_out`` of None means each domain in turn. ``class_subset`` (k of n) is a choice of classes
+    by number, of a data set that ``--data`` calls ``part_of``.
     """
 
-    dataset: str
-    name: str
-    role: Role
-    held_out: tuple[tuple[str, ...], ...] | None
-    size: int | None = None
-    deduplicate: bool = False
-    root: str | None = None
-    domain_by: str | None = None
-    groups: str | None = None
-    places: int | None = None
-    classes: tuple[str, ...] = ()
+    dataset: str = key(
+        "which data; `ImageFolder` (domain/class/file) and `Features` (.npz) open your own",
+        kind=one_of(dataset_names),
+    )
+    name: str = key(
+        "the name in runs and results",
+        kind=NAME,
+        unset=None,
+        shown="`dataset`; for your own data the name of `root`; required if that is missing",
+    )
+    role: Role = key("role of this data set", unset=None, shown="the study's")
+    held_out: tuple[tuple[str, ...], ...] | None = key(
+        'one run per entry, which does not train on it; "each" means every domain in turn',
+        kind=ValueKind(
+            lambda: 'a list of different domain names, of lists of them, or "each"', _held_out
+        ),
+    )
+    size: int | None = key("width and height of decoded images in pixels", None, shown="224")
+    deduplicate: bool = key("leave out duplicate images, within and across domains", False)
+    root: str | None = key(
+        "where the data are, from the file's folder; `--data NAME=PATH` overrides it", None
+    )
+    domain_by: str | None = key(
+        "the column of a feature file that says which domain an example is of",
+        None,
+        shown="`domain`",
+    )
+    groups: str | None = key(
+        "the column of a feature file that says which examples belong together: a site, a "
+        "patient, a device",
+        None,
+    )
+    places: int | None = key(
+        "deals the `groups` of every domain into so many places, to be held out instead of whole "
+        "domains; the other groups of the domain are trained on",
+        None,
+    )
+    classes: tuple[str, ...] = key(
+        "the only classes that stay",
+        (),
+        kind=a_kind(
+            "a list of different class names",
+            lambda value: are_different(value, lambda name: isinstance(name, str)),
+            tuple,
+        ),
+        shown="all",
+    )
     class_subset: tuple[int, int] | None = None
     part_of: str | None = None
 
@@ -66,21 +129,42 @@ _COLUMNS = ("domain_by", "groups", "places", "classes", "class_subset", "part_of
 class Study(RunSettings):
     """What a sweep trains: every algorithm × held-out set × hparams seed × trial seed.
 
-    With ``draws`` every algorithm and held-out set has so many runs instead, each with seeds that
-    no other run has; ``hparams_seeds`` then number them from 1 and ``trial_seeds`` are empty. With
-    ``shared_init`` runs that differ in their seeds alone begin from the same weights. A
+    With ``draws`` the ``hparams_seeds`` number the runs from 1 and ``trial_seeds`` are empty. A
     hyperparameter in ``hparams`` has one value for all runs, a tuple with one value per
     hyperparameter seed, or a range that every run draws from.
     """
 
     name: str
     data: tuple[DataSpec, ...]
-    algorithms: tuple[str, ...]
-    hparams_seeds: tuple[int, ...]
-    trial_seeds: tuple[int, ...]
-    shared_init: bool = False
+    algorithms: tuple[str, ...] = key(
+        "one run for each",
+        table="runs",
+        kind=names(algorithm_names, others="add your own with --plugin FILE.py,"),
+    )
+    hparams_seeds: tuple[int, ...] = key(
+        "0 means the default hyperparameters; any other seed draws them at random",
+        table="runs",
+        kind=SEEDS,
+        unset=(0,),
+    )
+    trial_seeds: tuple[int, ...] = key(
+        "seeds of the splits, the initial weights and the sampling",
+        table="runs",
+        kind=SEEDS,
+        unset=(0,),
+    )
+    shared_init: bool = key(
+        "runs that differ only in their seeds start from the same weights",
+        False,
+        table="training",
+    )
     hparams: Mapping[str, Fixed] = field(default_factory=dict)
-    draws: int | None = None
+    draws: int | None = key(
+        "instead of seeds: so many runs of each algorithm and held-out set, each with a split, "
+        "initial weights and random hyperparameters that no other run has",
+        None,
+        table="runs",
+    )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for ``cohort.json``; where the data are is no part of a study."""
@@ -110,12 +194,12 @@ class Study(RunSettings):
                 code="unsupported",
             )
         try:
-            return _parsed(dict(values))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return from_plain(cls, values)
+        except UnfitError as unfit:
             raise InputError(
-                f"Expected the study as it was planned, but got an error at {error} in "
-                f"its {layout.COHORT_FILE}: restore the file from a copy, or plan the study again "
-                "with another --out.",
+                f"Expected the study as it was planned, but got {shown(unfit.value)} for "
+                f"`{unfit.advice}` in its {layout.COHORT_FILE}: restore the file from a copy, or "
+                "plan the study again with another --out.",
                 code="damaged",
             ) from None
 
@@ -157,13 +241,13 @@ class Study(RunSettings):
                 "the draws from 1.",
                 code="unsupported",
             )
-        for key, values in only.items():
-            known = getattr(self, key)
+        for name, values in only.items():
+            known = getattr(self, name)
             for value in values:
                 if value not in known:
                     raise InputError(
-                        f"Expected {key} among {', '.join(map(str, known))}, but got {value!r} for "
-                        f"the study {self.name}: choose from these.",
+                        f"Expected {name} among {', '.join(map(str, known))}, but got {value!r} "
+                        f"for the study {self.name}: choose from these.",
                         code="unknown",
                     )
         data = self.data
@@ -176,7 +260,7 @@ class Study(RunSettings):
                     f"{', '.join(held_out)}: check the names.",
                     code="unknown",
                 )
-        fewer: dict[str, Any] = {key: values for key, values in only.items() if values}
+        fewer: dict[str, Any] = {name: values for name, values in only.items() if values}
         seeds = fewer.get("hparams_seeds", self.hparams_seeds)
         at = [self.hparams_seeds.index(seed) for seed in seeds]
         hparams = {
@@ -190,33 +274,3 @@ def _only(spec: DataSpec, held_out: tuple[str, ...]) -> tuple[tuple[str, ...], .
     if spec.held_out is None:
         return tuple((name,) for name in held_out)
     return tuple(names for names in spec.held_out if "+".join(names) in held_out)
-
-
-def _parsed(facts: dict[str, Any]) -> Study:
-    facts["data"] = tuple(
-        DataSpec(
-            **{
-                **spec,
-                "held_out": _tuples(spec["held_out"]),
-                "classes": tuple(spec.get("classes", ())),
-                "class_subset": tuple(spec["class_subset"]) if "class_subset" in spec else None,
-            }
-        )
-        for spec in facts["data"]
-    )
-    facts["network"] = NetworkConfig(**facts["network"])
-    for name in ("algorithms", "hparams_seeds", "trial_seeds", "averages"):
-        facts[name] = tuple(facts.get(name, ()))
-    facts["hparams"] = {
-        name: LogUniform(**value)
-        if isinstance(value, dict)
-        else tuple(value)
-        if isinstance(value, list)
-        else value
-        for name, value in facts.get("hparams", {}).items()
-    }
-    return Study(**facts)
-
-
-def _tuples(sets: Any) -> tuple[tuple[str, ...], ...] | None:
-    return None if sets is None else tuple(tuple(names) for names in sets)

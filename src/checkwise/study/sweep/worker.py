@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import random
 import socket
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-import numpy as np
-
-from checkwise import metrics
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.plugins import check_loaded, load_plugin
 from checkwise.records import RunKey
@@ -138,8 +134,6 @@ def prepare_caches(
         for name in (name for held_out in spec.held_out or () for name in held_out):
             dataset.target_index(name)
         freeze(dataset, study.network, device=default_device(), progress=progress)
-    # Compiles the kernels here, instead of in every worker at once.
-    metrics.evaluate(logits=np.zeros((2, 2), np.float32), labels=np.array([0, 1]))
 
 
 def _in_own_order(runs: Mapping[RunKey, Path], begun: frozenset[str]) -> list[tuple[RunKey, Path]]:
@@ -161,17 +155,15 @@ class _Worker:
         self.job = job
         self.study = study
         self.stop = stop
-        self._dataset = ""
-        self._data: TrainingData | None = None
+        self._prepared: dict[str, TrainingData] = {}
 
     def data_of(self, name: str) -> TrainingData:
-        if self._data is None or name != self._dataset:
+        if name not in self._prepared:
             spec = next(spec for spec in self.study.data if spec.name == name)
-            self._data = None  # let go of the last one before the next is read
+            self._prepared.clear()  # let go of the last one before the next is read
             opened = open_spec(spec, self.job.roots)
-            self._data = prepare(opened, self.study.network, augmented=self.study.augment)
-            self._dataset = name
-        return self._data
+            self._prepared[name] = prepare(opened, self.study.network, augmented=self.study.augment)
+        return self._prepared[name]
 
     def try_run(self, run: Path, key: RunKey) -> Ending:
         """Train a run unless it is finished, held by another worker, or failed too often."""
@@ -186,11 +178,11 @@ class _Worker:
                 ending = _Try(self, run, key, lease).made()
             if ending in ("published", "trained"):
                 clear(run)
-        return ending
+            return ending
 
 
 class _Try:
-    """One try at a run that this worker holds."""
+    """One try at a run that this worker holds: the ``Training`` of ``continue_run``."""
 
     def __init__(self, worker: _Worker, run: Path, key: RunKey, lease: Lease) -> None:
         self._worker = worker
@@ -214,14 +206,15 @@ class _Try:
                 return "trained" if continue_run(self._run, self) else "open"
         except LeaseLostError:
             return "held"
-        except StoreError as error:
-            # The worker that took this run over has removed this attempt.
-            if self._lease.held() and not isinstance(error.__cause__, FileNotFoundError):
-                raise
-            return "held"
         except Exception as error:
-            if not self._lease.held():
+            # A worker that took this run over has removed this attempt.
+            removed = isinstance(error, StoreError) and isinstance(
+                error.__cause__, FileNotFoundError
+            )
+            if removed or not self._lease.held():
                 return "held"
+            if isinstance(error, StoreError):
+                raise
             reason = " ".join(str(error).split())
             if not isinstance(error, CheckwiseError):
                 reason = f"{type(error).__name__}: {reason}"
@@ -232,19 +225,13 @@ class _Try:
         return "open"
 
     def saved(self, folder: Path) -> Saved | None:
-        """As ``continue_run`` asks for it."""
         state = load(folder)
         return None if state is None else builds_on(state, self._config)
 
     def train(self, folder: Path) -> bool:
-        """As ``continue_run`` asks for it."""
+        stop, seconds = self._worker.stop, self._worker.job.resume_seconds
         ending = train_run(
-            folder,
-            self._config,
-            self._data,
-            self._lease,
-            stop=self._worker.stop,
-            resume_seconds=self._worker.job.resume_seconds,
+            folder, self._config, self._data, self._lease, stop=stop, resume_seconds=seconds
         )
         return ending == "finished"
 
@@ -289,33 +276,17 @@ class _Try:
 @contextmanager
 def _printed_to(path: Path) -> Iterator[None]:
     """Add everything that Python code prints inside the block to the end of a file."""
-    log = _Log(path)
-    with log, redirect_stdout(log), redirect_stderr(log):
-        yield
-
-
-class _Log(io.TextIOBase):
-    """A file that is made with the first line."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: IO[str] | None = None
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, text: str) -> int:
-        if self._file is None:
-            self._file = self._path.open("a", encoding="utf-8", errors="backslashreplace")
-        self._file.write(text)
-        self._file.flush()
-        return len(text)
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        super().close()
+    try:
+        with (
+            path.open("a", buffering=1, encoding="utf-8", errors="backslashreplace") as log,
+            redirect_stdout(log),
+            redirect_stderr(log),
+        ):
+            yield
+    finally:
+        with suppress(OSError):
+            if not path.stat().st_size:
+                path.unlink()
 
 
 if __name__ == "__main__":

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sized
-from dataclasses import MISSING, asdict, dataclass, field, fields
-from types import UnionType
-from typing import (
-    Any,
-    Final,
-    Literal,
-    Self,
-    TypeAlias,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from checkwise.errors import InputError
 from checkwise.metrics import BANDWIDTH, BINS
 from checkwise.records import RunKey
 from checkwise.store import SplitBy
 from checkwise.study.train.hparams import Value
-from checkwise.words import shown
+from checkwise.study.train.schema import UnfitError, from_plain, key, names, number, whole
+from checkwise.words import shortened, shown
 
 NetworkKind: TypeAlias = Literal["digits", "mlp", "linear", "backbone"]
 NETWORK_KINDS: Final[tuple[NetworkKind, ...]] = get_args(NetworkKind)
@@ -41,22 +31,24 @@ SMA_START: Final = 100
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Which network is trained.
+    """Which network is trained; dropout is the hyperparameter ``resnet_dropout``."""
 
-    ``digits`` is the small CNN, ``mlp`` and ``linear`` are heads on features, ``backbone`` is a
-    pretrained image network; ``tune`` is the part of it that learns. ``hidden`` is the width of an
-    MLP head, also on a frozen backbone. Dropout is the hyperparameter ``resnet_dropout``.
-    ``bn_momentum`` of None leaves that of the pretrained network; ``channels_last`` is how
-    convolutions lie in memory.
-    """
-
-    kind: NetworkKind
-    hidden: int = 256
-    backbone: str = "lite0"
-    tune: Tune = "head"
-    freeze_bn: bool = False
-    bn_momentum: float | None = None
-    channels_last: bool = False
+    kind: NetworkKind = key(
+        "a small CNN for digits, a head on features, or a pretrained image network"
+    )
+    hidden: int = key("hidden units of the head, for `mlp` and `backbone`", 256)
+    backbone: str = key("`lite0`, `resnet50`, or `timm:<model>` for any model of timm", "lite0")
+    tune: Tune = key("the part of the backbone that learns", "head")
+    freeze_bn: bool = key("BatchNorm keeps its pretrained statistics", False)
+    bn_momentum: float | None = key(
+        "weight of a new minibatch in the statistics of live BatchNorm",
+        None,
+        kind=number(0, 1),
+        shown="that of the pretrained network",
+    )
+    channels_last: bool = key(
+        "convolutions with the channels last in memory: faster, other last bits", False
+    )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; the last two only where they are set, as in files older than they are."""
@@ -69,27 +61,58 @@ class NetworkConfig:
 class RunSettings:
     """What a study sets for all of its runs alike.
 
-    ``steps`` counts updates; a record is written at every ``record_every``-th step and the last.
     ``keep_delta_pp`` is a decimal in percentage points, as text so that it means what was written.
-    ``split_by`` says whether validation holds out examples, whole groups, or both side by side.
-    ``averages`` names averages of the weights that are taken during training. ``plugins`` maps the
-    plugins in use to the SHA-256 of their files, ``metrics`` the metrics that they add to the
-    journals to "lower" or "higher".
+    ``plugins`` maps the plugins in use to the SHA-256 of their files, ``metrics`` the metrics that
+    they add to the journals to "lower" or "higher".
     """
 
     network: NetworkConfig
-    steps: int
-    record_every: int
-    holdout: float = 0.2
-    bins: int = BINS
-    bandwidth: float = BANDWIDTH
-    keep: Keep = "feasible"
-    keep_delta_pp: str = "1.0"
-    logits: Logits = "none"
-    source_in: bool = False
-    augment: bool = False
-    split_by: SplitBy = "examples"
-    averages: tuple[Average, ...] = ()
+    steps: int = key("updates per run", table="training")
+    record_every: int = key(
+        "updates between checkpoints; the first and the last update have one too", table="training"
+    )
+    holdout: float = key(
+        "share of every domain used for validation", 0.2, kind=number(0, 1), table="training"
+    )
+    bins: int = key("bins of the calibration errors", BINS, kind=whole(2), table="records")
+    bandwidth: float = key("width of the soft bins", BANDWIDTH, kind=number(0, 10), table="records")
+    keep: Keep = key("checkpoints whose weights stay on disk", "feasible", table="records")
+    keep_delta_pp: str = key(
+        "`feasible` keeps weights within this many points of the best accuracy",
+        "1.0",
+        kind=number(0, 100, ends=True),
+        unset=1.0,
+        table="records",
+    )
+    logits: Logits = key(
+        "save the logits of the validation sets, or also of the held-out domains; `outcomes`: "
+        "only which examples were correct, and their NLL; `source-half`: both, with logits in "
+        "half precision",
+        "none",
+        table="records",
+    )
+    source_in: bool = key(
+        "also evaluate the training part of the source domains", False, table="records"
+    )
+    augment: bool = key(
+        "crop, flip and recolour training images at random",
+        False,
+        unset=None,
+        shown='true with `tune = "all"`, else false',
+        table="training",
+    )
+    split_by: SplitBy = key(
+        "what validation holds out: examples, whole `groups` of [data], or both, as two "
+        "validation sets along one training",
+        "examples",
+        table="training",
+    )
+    averages: tuple[Average, ...] = key(
+        "averages of the weights, taken during training",
+        (),
+        kind=names(lambda: AVERAGES, empty=True),
+        table="training",
+    )
     plugins: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, str] = field(default_factory=dict)
 
@@ -132,16 +155,20 @@ class RunConfig(RunSettings):
     def from_dict(cls, values: Mapping[str, Any], where: object) -> Self:
         """A configuration from its ``as_dict``; ``where`` is for messages."""
         facts = dict(values)
-        key = RunKey.from_dict(facts.get("key"))
+        facts["key"] = RunKey.from_dict(facts.get("key"))
         data = facts.pop("data", None)
-        if not isinstance(data, Mapping) or data.get("dataset") != key.dataset:
-            raise _unlike("data", data, where)
-        network = facts.get("network")
-        if not isinstance(network, Mapping):
-            raise _unlike("network", network, where)
-        facts["network"] = _built(NetworkConfig, network, where)
-        facts["averages"] = tuple(facts.get("averages", ()))
-        return _built(cls, {**facts, "key": key, "fingerprint": data.get("fingerprint")}, where)
+        if isinstance(data, Mapping) and data.get("dataset") == facts["key"].dataset:
+            facts["fingerprint"] = data.get("fingerprint")
+        try:
+            return from_plain(cls, facts)
+        except UnfitError as unfit:
+            name = "data" if unfit.advice == "fingerprint" else unfit.advice
+            got = f"no `{name}`" if unfit.value is None else f"`{name}` = {shown(unfit.value)}"
+            raise InputError(
+                f"Expected the complete configuration of a run, but got {got} in {where}: restore "
+                "the file from a copy, or train the run again.",
+                code="damaged",
+            ) from None
 
     @property
     def digest(self) -> str:
@@ -161,37 +188,35 @@ def plain_facts(
     Leaving these out keeps files alike that were written before the option existed.
     """
     between = [name for name in facts if name not in (*first, *last)]
-    unused = [name for name in (*_OPTIONAL, *optional) if _is_unused(facts[name])]
+    unused = [
+        name
+        for name in ("averages", "plugins", "metrics", "split_by", *optional)
+        if facts[name] is None or facts[name] is False or facts[name] in ("examples", (), [], {})
+    ]
     return {name: facts[name] for name in (*first, *between, *last) if name not in unused}
-
-
-_OPTIONAL = ("averages", "plugins", "metrics", "split_by")
-
-
-def _is_unused(value: object) -> bool:
-    default = value is None or value is False or value == RunSettings.split_by
-    return default or (isinstance(value, Sized) and not len(value))
 
 
 def check_same(config: RunConfig, recorded: Mapping[str, Any], where: object) -> None:
     """Refuse to continue a run with another configuration; the message names what differs."""
-    gone = "nothing"
     after = dict(_flat(json.loads(json.dumps(config.as_dict()))))
     before = dict(_flat(recorded))
-    differing = sorted(
-        name for name in {*after, *before} if after.get(name, gone) != before.get(name, gone)
-    )
+    gone = "nothing"
+    differing = {
+        name: (str(before.get(name, gone)), str(after.get(name, gone)))
+        for name in sorted({*after, *before})
+        if after.get(name, gone) != before.get(name, gone)
+    }
     if not differing:
         return
-    shown = ", ".join(
-        f"{name} (was {_short(before.get(name, gone))}, now {_short(after.get(name, gone))})"
-        for name in differing
+    values = ", ".join(
+        f"{name} (was {shortened([was], letters=16)}, now {shortened([now], letters=16)})"
+        for name, (was, now) in differing.items()
     )
     advice = "use another folder, or restore what changed"
-    if differing == ["data.fingerprint"]:
+    if list(differing) == ["data.fingerprint"]:
         advice = "the data changed: restore them, or use another folder"
     raise InputError(
-        f"Expected the configuration that the run started with, but got other values of {shown} "
+        f"Expected the configuration that the run started with, but got other values of {values} "
         f"in {where}: {advice}.",
         code="differs",
     )
@@ -203,48 +228,3 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 16 else f"{text[:12]}…"
-
-
-_Facts = TypeVar("_Facts")
-
-
-def _built(kind: type[_Facts], values: Mapping[str, Any], where: object) -> _Facts:
-    """A dataclass from plain values, each checked against its field's type."""
-    types = get_type_hints(kind)
-    for name, value in values.items():
-        if name not in types or not _fits(value, types[name]):
-            raise _unlike(name, value, where)
-    for entry in fields(kind):  # type: ignore[arg-type]
-        required = entry.default is MISSING and entry.default_factory is MISSING
-        if required and entry.name not in values:
-            raise _unlike(entry.name, None, where)
-    return kind(**values)
-
-
-def _fits(value: object, kind: Any) -> bool:
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is Literal:
-        return value in inner
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(entry, inner[0]) for entry in value)
-    if origin is Mapping:
-        return isinstance(value, Mapping) and all(
-            _fits(name, inner[0]) and _fits(entry, inner[1]) for name, entry in value.items()
-        )
-    if origin is UnionType:
-        return any(_fits(value, option) for option in inner)
-    return type(value) is kind or (kind is float and type(value) is int)
-
-
-def _unlike(name: str, value: object, where: object) -> InputError:
-    entry = f"no `{name}`" if value is None else f"`{name}` = {shown(value)}"
-    return InputError(
-        f"Expected the complete configuration of a run, but got {entry} in {where}: restore the "
-        "file from a copy, or train the run again.",
-        code="damaged",
-    )

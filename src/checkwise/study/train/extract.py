@@ -8,18 +8,16 @@ set before they start, and a caller's script need not be importable.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import struct
+import pickle
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
-from queue import SimpleQueue
-from threading import Lock
-from typing import IO, Any
+from queue import Empty, SimpleQueue
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,24 +32,17 @@ from checkwise.study.train.networks import build_backbone
 
 
 @contextmanager
-def child_processes(backbone: str, tune: Tune, *, count: int) -> Iterator[Extract]:
-    """Yield a function from images to features that ``count`` threads may call at once.
-
-    The children start with the first batch and end with the context.
-    """
+def child_processes(backbone: str, tune: Tune) -> Iterator[Extract]:
+    """Yield a function from images to features; a child starts for each thread that calls it."""
     children: list[_Child] = []
     idle: SimpleQueue[_Child] = SimpleQueue()
-    starting = Lock()
-
-    def start() -> None:
-        with starting:
-            while len(children) < count:
-                children.append(_Child(backbone, tune))
-                idle.put(children[-1])
 
     def extract(images: NDArray[Any]) -> NDArray[Any]:
-        start()
-        child = idle.get()
+        try:
+            child = idle.get_nowait()
+        except Empty:
+            child = _Child(backbone, tune)
+            children.append(child)
         try:
             return child.extract(images)
         finally:
@@ -82,17 +73,30 @@ class _Child:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
-        job = {"backbone": backbone, "tune": tune, "path": sys.path}
         with suppress(BrokenPipeError):  # the first batch reports why the child ended
-            send(self._to, json.dumps(job).encode())
+            self._send((sys.path, backbone, tune))
+
+    def _send(self, message: object) -> None:
+        pickle.dump(message, self._to, pickle.HIGHEST_PROTOCOL)
+        self._to.flush()
 
     def extract(self, images: NDArray[Any]) -> NDArray[Any]:
         """Send a batch and wait for its features."""
         try:
-            send_array(self._to, images)
-            return receive_array(self._from)
-        except (OSError, EOFError) as error:
-            raise self._failure() from error
+            self._send(np.array(images))
+            features: NDArray[Any] = pickle.load(self._from)
+        except (OSError, EOFError, pickle.UnpicklingError) as error:
+            code = self._process.wait(timeout=60)
+            self._log.seek(0)
+            lines = self._log.read().decode(errors="replace").strip().splitlines()
+            raise InputError(
+                f"Expected features from the backbone {self._backbone!r}, but its process ended "
+                f"with: {lines[-1] if lines else 'no message'} (exit code {code}): build the "
+                "backbone in Python to see it fail, with "
+                f"checkwise.study.train.networks.build_backbone({self._backbone!r}).",
+                code="system",
+            ) from error
+        return features
 
     def stop(self) -> None:
         """End the process at once."""
@@ -103,54 +107,6 @@ class _Child:
             self._to.close()
         self._log.close()
 
-    def _failure(self) -> InputError:
-        code = self._process.wait(timeout=60)
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines() or ["no message"]
-        return InputError(
-            f"Expected features from the backbone {self._backbone!r}, but its process ended with: "
-            f"{lines[-1]} (exit code {code}): build the backbone in Python to see it fail, with "
-            f"checkwise.study.train.networks.build_backbone({self._backbone!r}).",
-            code="system",
-        )
-
-
-def send(pipe: IO[bytes], content: bytes) -> None:
-    """Write one message: its length, then its bytes."""
-    pipe.write(struct.pack("<Q", len(content)))
-    pipe.write(content)
-    pipe.flush()
-
-
-def receive(pipe: IO[bytes]) -> bytes:
-    """Read one message; EOFError if the other process has ended."""
-    (length,) = struct.unpack("<Q", _exactly(pipe, 8))
-    return _exactly(pipe, length)
-
-
-def send_array(pipe: IO[bytes], array: NDArray[Any]) -> None:
-    """Write an array as two messages: type and shape, then the values."""
-    send(pipe, json.dumps({"dtype": array.dtype.str, "shape": array.shape}).encode())
-    send(pipe, np.ascontiguousarray(array).tobytes())
-
-
-def receive_array(pipe: IO[bytes]) -> NDArray[Any]:
-    """Read an array, writable."""
-    header = json.loads(receive(pipe))
-    content = bytearray(receive(pipe))
-    return np.frombuffer(content, dtype=np.dtype(header["dtype"])).reshape(header["shape"])
-
-
-def _exactly(pipe: IO[bytes], length: int) -> bytes:
-    content = pipe.read(length)
-    if len(content) < length:
-        raise EOFError(f"{len(content)} of {length} bytes came")
-    return content
-
-
-Pixels = NDArray[np.uint8]
-Features = NDArray[np.float32]
-
 
 @cache
 def backbone_named(name: str) -> Backbone:
@@ -159,18 +115,20 @@ def backbone_named(name: str) -> Backbone:
 
 
 @cache
-def extractor(name: str, tune: Tune, device: str) -> Callable[[Pixels], Features]:
+def extractor(
+    name: str, tune: Tune, device: str
+) -> Callable[[NDArray[np.uint8]], NDArray[np.float32]]:
     """A function from images to the outputs of the frozen part."""
     backbone = backbone_named(name)
     module = frozen_part(backbone, tune).module
     assert module is not None
     module = module.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
-    def extract(images: Pixels) -> Features:
+    def extract(images: NDArray[np.uint8]) -> NDArray[np.float32]:
         with torch.inference_mode():
             pixels = torch.from_numpy(np.array(images)).permute(0, 3, 1, 2)
             features: Any = module(backbone.normalise(pixels.to(device)))
-        rows: Features = features.float().cpu().numpy()
+        rows: NDArray[np.float32] = features.float().cpu().numpy()
         return rows
 
     return extract
@@ -186,27 +144,26 @@ def freeze(
     """The data set the network is trained on: its frozen part applied, once for all runs."""
     if network.kind != "backbone" or network.tune == "all":
         return dataset
-    frozen_part(backbone_named(network.backbone), network.tune)  # refuses before a child would
-    with _extraction(network, device) as (extract, width):
+    name, tune = network.backbone, network.tune
+    frozen_part(backbone_named(name), tune)  # refuses before a child would
+    with ExitStack() as stack:
+        width = 1
+        if device == "cpu":  # a child process for each core
+            width = os.cpu_count() or 1
+            extract = stack.enter_context(child_processes(name, tune))
+        else:
+
+            def extract(images: NDArray[Any]) -> NDArray[Any]:
+                return extractor(name, tune, device)(images)
+
         return frozen_features(
             dataset,
-            f"{network.backbone} {network.tune} {weights_hash(network.backbone)}",
+            f"{name} {tune} {weights_hash(name)}",
             extract,
             width=width,
-            dtype=np.float32 if network.tune == "head" else np.float16,
+            dtype=np.float32 if tune == "head" else np.float16,
             progress=progress,
         )
-
-
-@contextmanager
-def _extraction(network: NetworkConfig, device: str) -> Iterator[tuple[Extract, int]]:
-    """The extractor, and how many threads may call it: on a CPU, a child process for each core."""
-    if device != "cpu":
-        yield (lambda images: extractor(network.backbone, network.tune, device)(images)), 1
-        return
-    cores = os.cpu_count() or 1
-    with child_processes(network.backbone, network.tune, count=cores) as extract:
-        yield extract, cores
 
 
 @cache
@@ -224,18 +181,15 @@ def weights_hash(name: str) -> str:
 def main() -> None:
     """Serve batches until standard input ends; the first message names backbone and part."""
     # What a backbone prints must not land among the features.
-    results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    job = json.loads(receive(sys.stdin.buffer))
-    sys.path[:] = job["path"]
-    torch.set_num_threads(1)
-    extract = extractor(job["backbone"], job["tune"], "cpu")
-    while True:
-        try:
-            batch = receive_array(sys.stdin.buffer)
-        except EOFError:
-            return
-        send_array(results, extract(batch))
+    with os.fdopen(os.dup(1), "wb") as results:
+        os.dup2(2, 1)
+        sys.path[:], name, tune = pickle.load(sys.stdin.buffer)
+        torch.set_num_threads(1)
+        extract = extractor(name, tune, "cpu")
+        with suppress(EOFError):
+            while True:
+                pickle.dump(extract(pickle.load(sys.stdin.buffer)), results)
+                results.flush()
 
 
 if __name__ == "__main__":

@@ -115,9 +115,9 @@ def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
     return content.hexdigest()
 
 
-def resnet50_file(cache: Path | str | None = None) -> Path:
+def resnet50_file() -> Path:
     """The file of the converted weights."""
-    return cache_dir(cache) / "weights" / "resnet50.safetensors"
+    return cache_dir("weights") / "resnet50.safetensors"
 
 
 @naming_extras()

@@ -1,4 +1,8 @@
-"""Tables of a TOML file. A schema of keys drives what is read, messages and the reference page."""
+"""Tables of plain values: dataclasses whose fields say what a study file may hold.
+
+The fields drive what is read, messages and the reference page; ``from_plain`` makes a dataclass
+again from what was kept of it as JSON.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ import difflib
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Final
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from checkwise.errors import InputError
 from checkwise.words import is_plain
@@ -18,6 +23,7 @@ LONGEST_NAME = 100
 LARGEST_FILE = 1 << 20  # bytes; a study file has a few thousand
 LARGEST = 100_000_000  # a larger schedule, width or seed is a typing error
 REQUIRED: Final = object()
+Content = TypeVar("Content")
 
 
 class UnfitError(Exception):
@@ -30,7 +36,7 @@ class UnfitError(Exception):
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueKind:
     """What a key may hold: in words, and a function that returns the value as it is used."""
 
     wanted: Callable[[], str]
@@ -42,7 +48,7 @@ class StudyKey:
     """A key of a table. ``shown`` is how the reference page puts a default that depends."""
 
     name: str
-    kind: Kind
+    kind: ValueKind
     means: str
     default: Any = REQUIRED
     shown: str | None = None
@@ -55,17 +61,63 @@ class StudyKey:
         return "required" if self.default is REQUIRED else json.dumps(self.default)
 
 
+def key(
+    means: str,
+    default: Any = MISSING,
+    *,
+    kind: ValueKind | None = None,
+    table: str = "",
+    shown: str | None = None,
+    unset: Any = MISSING,
+) -> Any:
+    """A field that is a key of a study file.
+
+    Args:
+        means: what the reference page says of it.
+        default: that of the field.
+        kind: what it may hold, where that does not follow from the field's type.
+        table: the table of the file, where fields of one dataclass are in several.
+        shown: how the page puts a default that depends.
+        unset: what is read where the key is absent, if not the default.
+    """
+    facts = {"means": means, "kind": kind, "table": table, "shown": shown, "unset": unset}
+    return field(default=default, metadata=facts)
+
+
+def keys_of(record: type, table: str = "") -> tuple[StudyKey, ...]:
+    """The keys that the fields of a dataclass are."""
+    hints = get_type_hints(record)
+    found = []
+    for entry in fields(record):
+        facts = entry.metadata
+        if not facts or facts["table"] != table:
+            continue
+        default = entry.default if facts["unset"] is MISSING else facts["unset"]
+        kind = facts["kind"] or _kind_of(hints[entry.name])
+        default = REQUIRED if default is MISSING else default
+        found.append(StudyKey(entry.name, kind, facts["means"], default, facts["shown"]))
+    return tuple(found)
+
+
+def _kind_of(hint: Any) -> ValueKind:
+    optional = get_origin(hint) in (Union, UnionType)
+    (only,) = [h for h in get_args(hint) if h is not NoneType] if optional else [hint]
+    if get_origin(only) is Literal:
+        return one_of(lambda: get_args(only))
+    return {bool: FLAG, int: whole(), str: OPTIONAL if optional else TEXT}[only]
+
+
 def a_kind(
-    wanted: str, fits: Callable[[Any], bool], read: Callable[[Any], Any] | None = None
-) -> Kind:
-    """Values that pass a test, as they are or as ``read`` returns them."""
+    wanted: str, fits: Callable[[Any], bool], read: Callable[[Any], Any] = lambda value: value
+) -> ValueKind:
+    """Values that pass a test, as ``read`` returns them."""
 
     def checked(value: Any) -> Any:
         if not fits(value):
             raise UnfitError(value)
-        return value if read is None else read(value)
+        return read(value)
 
-    return Kind(lambda: wanted, checked)
+    return ValueKind(lambda: wanted, checked)
 
 
 def _is_line(value: Any) -> bool:
@@ -76,13 +128,24 @@ def _is_name(value: Any) -> bool:
     return _is_line(value) and 0 < len(value) <= LONGEST_NAME and not {"/", "\\"} & set(value)
 
 
+def are_different(value: Any, fits: Callable[[Any], bool]) -> bool:
+    """Whether a value is a list of entries that fit, none of them twice."""
+    fit = isinstance(value, list) and all(map(fits, value))
+    return fit and 0 < len(value) == len(set(value))
+
+
 TEXT = a_kind("a string", _is_line)
 OPTIONAL = a_kind("a string", _is_line, lambda value: value or None)
 NAME = a_kind(f'a name of 1 to {LONGEST_NAME} characters without "/"', _is_name)
 FLAG = a_kind("true or false", lambda value: isinstance(value, bool))
+SEEDS = a_kind(
+    "a list of different whole numbers, such as [0, 1, 2]",
+    lambda value: are_different(value, lambda s: type(s) is int and 0 <= s <= LARGEST),
+    tuple,
+)
 
 
-def one_of(among: Callable[[], Sequence[str]]) -> Kind:
+def one_of(among: Callable[[], Sequence[str]]) -> ValueKind:
     """One of some names."""
 
     def read(value: Any) -> Any:
@@ -90,10 +153,12 @@ def one_of(among: Callable[[], Sequence[str]]) -> Kind:
             raise UnfitError(value, near(value, among()))
         return value
 
-    return Kind(lambda: f"one of {', '.join(among())}", read)
+    return ValueKind(lambda: f"one of {', '.join(among())}", read)
 
 
-def names(among: Callable[[], Sequence[str]], *, empty: bool = False, others: str = "") -> Kind:
+def names(
+    among: Callable[[], Sequence[str]], *, empty: bool = False, others: str = ""
+) -> ValueKind:
     """Different names; ``others`` goes before the advice where a name is not among these."""
 
     def read(value: Any) -> tuple[str, ...]:
@@ -106,10 +171,10 @@ def names(among: Callable[[], Sequence[str]], *, empty: bool = False, others: st
                 raise UnfitError(name, advice)
         return tuple(value)
 
-    return Kind(lambda: f"a list of different names among {', '.join(among())}", read)
+    return ValueKind(lambda: f"a list of different names among {', '.join(among())}", read)
 
 
-def whole(least: int = 1) -> Kind:
+def whole(least: int = 1) -> ValueKind:
     """A whole number."""
 
     def read(value: Any) -> int:
@@ -119,10 +184,10 @@ def whole(least: int = 1) -> Kind:
             raise UnfitError(value, f"use at most {LARGEST:,}")
         return value
 
-    return Kind(lambda: f"a whole number of at least {least}", read)
+    return ValueKind(lambda: f"a whole number of at least {least}", read)
 
 
-def number(above: float, below: float, *, ends: bool = False) -> Kind:
+def number(above: float, below: float, *, ends: bool = False) -> ValueKind:
     """A number strictly between two others, or with ``ends`` one of the two."""
 
     def fits(value: Any) -> bool:
@@ -132,14 +197,6 @@ def number(above: float, below: float, *, ends: bool = False) -> Kind:
 
     words = f"from {above:g} to {below:g}" if ends else f"between {above:g} and {below:g}"
     return a_kind(f"a number {words}", fits, float)
-
-
-def _are_seeds(value: Any) -> bool:
-    fit = isinstance(value, list) and all(type(s) is int and 0 <= s <= LARGEST for s in value)
-    return fit and 0 < len(value) == len(set(value))
-
-
-SEEDS = a_kind("a list of different whole numbers, such as [0, 1, 2]", _are_seeds, tuple)
 
 
 class TomlTable:
@@ -174,7 +231,7 @@ class TomlTable:
             if name not in known:
                 raise InputError(
                     f"Expected keys among {', '.join(known)} in [{self._name}], but got "
-                    f"{value_shown(name)} in {self._file}: {ended(near(name, known))}",
+                    f"{value_shown(name)} in {self._file}: {near(name, known)}",
                     code="unknown",
                 )
         return found
@@ -185,9 +242,9 @@ class TomlTable:
         """The error for a value that does not fit; None stands for none."""
         got = "nothing" if value is None else value_shown(value)
         where = f"`{key}` of [{self._name}]" if self._name else f"`{key}`"
-        advice = "add it" if value is None else advice
+        advice = _ended("add it" if value is None else advice)
         return InputError(
-            f"Expected {where} to be {wanted}, but got {got} in {self._file}: {ended(advice)}"
+            f"Expected {where} to be {wanted}, but got {got} in {self._file}: {advice}"
         )
 
 
@@ -212,13 +269,54 @@ def near(name: object, known: Iterable[str]) -> str:
     """Advice that names the nearest known name."""
     text = name if isinstance(name, str) else value_shown(name)
     nearest = difflib.get_close_matches(text[:LONGEST_NAME], list(known), n=1)
-    return f"did you mean {nearest[0]!r}?" if nearest else "remove or correct it"
+    return f"did you mean {nearest[0]!r}?" if nearest else "remove or correct it."
 
 
-def ended(advice: str) -> str:
-    """Advice as the end of a sentence.
+def _ended(advice: str) -> str:
+    return advice if advice[-1] in "?." else f"{advice}."
 
-    >>> ended("add it"), ended("did you mean 'steps'?")
-    ('add it.', "did you mean 'steps'?")
+
+def from_plain(kind: type[Content], values: Mapping[str, Any]) -> Content:
+    """A dataclass from its fields as plain values, with lists for tuples.
+
+    Raises:
+        UnfitError: a value does not fit its field, or there is none; ``advice`` names the field.
     """
-    return advice if advice.endswith("?") else f"{advice}."
+    hints = get_type_hints(kind)
+    found = {}
+    for name, value in values.items():
+        try:
+            found[name] = _fitted(value, hints[name])
+        except (KeyError, UnfitError):
+            raise UnfitError(value, name) from None
+    for entry in fields(kind):  # type: ignore[arg-type]
+        required = entry.default is MISSING and entry.default_factory is MISSING
+        if required and entry.name not in found:
+            raise UnfitError(None, entry.name)
+    return kind(**found)
+
+
+def _fitted(value: Any, kind: Any) -> Any:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        for option in inner:
+            try:
+                return _fitted(value, option)
+            except UnfitError:
+                continue
+    elif origin is Literal and value in inner:
+        return value
+    elif origin is tuple and isinstance(value, list | tuple):
+        each = inner[:1] * len(value) if Ellipsis in inner else inner
+        if len(each) == len(value):
+            return tuple(_fitted(entry, of) for entry, of in zip(value, each, strict=True))
+    elif origin is Mapping and isinstance(value, Mapping):
+        return {_fitted(k, inner[0]): _fitted(entry, inner[1]) for k, entry in value.items()}
+    elif is_dataclass(kind) and isinstance(kind, type):
+        if isinstance(value, kind):
+            return value
+        if isinstance(value, Mapping):
+            return from_plain(kind, value)
+    elif type(value) is kind or (kind is float and type(value) is int):
+        return value
+    raise UnfitError(value)
