@@ -30,6 +30,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, RandomSampler, Subset
 
 from benchmarks.updates import interleaved, needed_products
+from checkwise import metrics
 from checkwise.records import RunKey
 from checkwise.study.data import DomainDataset, from_arrays, open_dataset, split
 from checkwise.study.folder import take
@@ -44,7 +45,6 @@ from checkwise.study.train import (
     digits_network,
     evaluated_parts,
     generator_states,
-    measure_outputs,
     prepare,
     train_run,
 )
@@ -176,7 +176,7 @@ def head(algorithm_name: str = "ERM") -> None:
     record = {
         "network over 4,353 rows": lambda: evaluator(algorithm),
         "all metrics": lambda: [
-            measure_outputs(z, y, diverged=False, bins=15, bandwidth=0.1) for z, y in pairs
+            metrics.evaluate(logits=z, labels=y, bins=15, bandwidth=0.1).values() for z, y in pairs
         ],
         "generator state": generator_states,
     }

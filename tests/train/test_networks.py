@@ -174,11 +174,9 @@ def test_loading_a_backbone_does_not_advance_the_generator(backbone: Backbone) -
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_unknown_names_are_refused(backbone: Backbone) -> None:
+def test_unknown_names_are_refused() -> None:
     with refused("unknown: timm:<model>"):
         build_backbone("resnet51")
-    with refused("unknown: last-stage … last-two-stages"):
-        frozen_part(backbone, "stem")  # type: ignore[arg-type]
 
 
 @requires("shared", (SHARED / "data" / "PACS").is_dir(), "the PACS images are not beside the clone")
@@ -248,7 +246,7 @@ def test_a_timm_model_is_cut_only_where_the_parts_reproduce_it(
     if twist:
         assert backbone.cut is None
         with refused("unsupported"):
-            trainable_part(backbone, "last-stage", 7)
+            frozen_part(backbone, "last-stage")
     else:
         assert backbone.cut == (6, 8, 8)
         stem = frozen_part(backbone, "last-stage").module

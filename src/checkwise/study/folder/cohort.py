@@ -38,36 +38,25 @@ def running_code() -> dict[str, Any]:
     ``commit`` is None outside a checkout; ``changed`` says whether files of the package differ
     from it.
     """
+    whole = hashlib.sha256()
+    for file in sorted(path for path in PACKAGE.rglob("*") if path.is_file()):
+        if file.suffix != ".pyc":  # made by running it
+            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            whole.update(f"{file.relative_to(PACKAGE).as_posix()} {content}\n".encode())
     commit = _git("rev-parse", "HEAD")
     return {
         "version": checkwise.__version__,
-        "sha256": package_digest(PACKAGE),
+        "sha256": whole.hexdigest(),
         "commit": commit,
         "changed": None if commit is None else bool(_git("status", "--porcelain", "--", ".")),
     }
 
 
-def package_digest(folder: Path) -> str:
-    """SHA-256 over the names and contents of a package's files, without what running it leaves."""
-    whole = hashlib.sha256()
-    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-        if file.suffix == ".pyc":  # made by running it
-            continue
-        content = hashlib.sha256(file.read_bytes()).hexdigest()
-        whole.update(f"{file.relative_to(folder).as_posix()} {content}\n".encode())
-    return whole.hexdigest()
-
-
 def _git(*arguments: str) -> str | None:
     """What git says about the package's folder; None without git or outside a checkout."""
+    command = ["git", "--no-optional-locks", "-C", str(PACKAGE), *arguments]
     try:
-        said = subprocess.run(
-            ["git", "--no-optional-locks", "-C", str(PACKAGE), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
+        said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return said.stdout.strip()
@@ -207,13 +196,7 @@ class Origin:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {
-            "path": self.path,
-            "files": dict(self.files),
-            "held_out": list(self.held_out),
-            "sources": list(self.sources),
-            "columns": dict(self.columns),
-        }
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in vars(self).items()}
 
 
 def origin_of(record: CohortRecord) -> Origin | None:

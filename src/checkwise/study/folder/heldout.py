@@ -87,9 +87,12 @@ Content = TypeVar("Content")
 def unseal(place: Path) -> None:
     """Mark the cohort around a run, or around a file of one, as opened.
 
-    For held-out results that are in no file, such as those computed again from weights.
+    For held-out results that are in no file, such as those computed again from weights. Inner runs
+    show the targets of the cohort around them, so that one is marked too, first.
     """
-    cohorts = _cohorts_around(place)
+    paths = {place.absolute(), place.resolve()}  # a run may be a link to its folder
+    nearest = (next(filter(is_cohort, path.parents), None) for path in paths)
+    cohorts = {cohort for cohort in nearest if cohort is not None}
     if not cohorts:
         raise InputError(
             f"Expected held-out results inside a study, but {place} is in none: name the run in "
@@ -141,14 +144,7 @@ def sealed_logits(
     return _opened(Path(folder) / name, lambda: read(Path(folder), name))
 
 
-def _cohorts_around(place: Path) -> set[Path]:
-    paths = {place.absolute(), place.resolve()}  # a run may be a link to its folder
-    nearest = (next(filter(is_cohort, path.parents), None) for path in paths)
-    return {cohort for cohort in nearest if cohort is not None}
-
-
 def _mark(cohort: Path) -> None:
-    """Mark a cohort, and the one whose inner runs it holds: they show the targets of both."""
     for outer in layout.outer_cohorts(cohort):
         _mark(outer)
     mark_opened(cohort)

@@ -75,12 +75,10 @@ def _facts(folder: Path, name: str, kinds: dict[str, type]) -> dict[str, Any] | 
     """The facts in a small file that anybody may have written; None where it is damaged."""
     try:
         content = parse(read_file(folder, name))
-    except (OSError, ValueError):
+        facts = {fact: content[fact] for fact in kinds}
+    except (OSError, ValueError, TypeError, KeyError):
         return None
-    if not isinstance(content, dict):
-        return None
-    whole = all(type(content.get(fact)) is kind for fact, kind in kinds.items())
-    return {fact: content[fact] for fact in kinds} if whole else None
+    return facts if all(type(facts[fact]) is kind for fact, kind in kinds.items()) else None
 
 
 def write_failure(run: Path, token: str, failure: Failure) -> None:

@@ -12,7 +12,7 @@ import lzma
 import os
 import re
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -87,13 +87,12 @@ def check_whole(cohort: Path) -> Mapping[RunKey, Path]:
     read_log(cohort)
     for folder in runs.values():
         files = packed_part(folder)
-        for name in {**files, **dict.fromkeys(heldout_files(folder))}:
-            present = has_file(folder, name)
-            if not present or name not in files or fingerprint(folder, name) != files[name]:
-                what = "changed or removed" if name in files else "added"
+        for name in {*files, *heldout_files(folder)}:
+            if not has_file(folder, name) or files.get(name) != fingerprint(folder, name):
                 raise InputError(
                     f"Expected the records that the run finished with, but {folder / name} was "
-                    f"{what} since: `checkwise study status --verify` says what to do.",
+                    "changed, added or removed since: `checkwise study status --verify` says what "
+                    "to do.",
                     code="damaged",
                 )
         read_run(folder)
@@ -134,46 +133,38 @@ def unpack(file: Path, out: Path) -> None:
     if file.is_dir():
         raise InputError(
             f"Expected a packed study (of `checkwise study pack`), but {file} is a folder: name "
-            f"the {layout.PACKED_SUFFIX} file; a study's folder needs no unpacking.",
+            f"the {SUFFIX} file; a study's folder needs no unpacking.",
             code="unsupported",
         )
     members = _members(file)
     if layout.COHORT_FILE not in members:
         raise _no_packed_study(file, f"holds no {layout.COHORT_FILE}", "damaged")
     with new_folder(out) as place:
+
+        def write(names: Iterable[str]) -> None:
+            for name in names:
+                path = place / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("xb") as written:
+                    written.write(members[name])
+                    written.flush()
+                    os.fsync(written.fileno())
+
         # The mark comes before the journals: at no time do they lie anywhere without it.
-        of_runs = {name for name in members if name not in (layout.COHORT_FILE, LOG)}
-        for name in members.keys() - of_runs:
-            _write(place / name, members[name])
+        own = members.keys() & {layout.COHORT_FILE, LOG}
+        write(own)
         mark_opened(place)
-        for name in of_runs:
-            _write(place / name, members[name])
-        _check(place, file)
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _check(place: Path, file: Path) -> None:
-    """Refuse an archive unless it holds exactly the planned runs, each as it finished."""
-    try:
-        planned = {folder.name for folder in check_whole(place).values()}
-    except CheckwiseError as error:
-        inside = str(error).replace(f"{place}{os.sep}", "")
-        reason = inside.replace(str(place), "the archive").rstrip(".")
-    else:
-        unplanned = sorted(
-            {folder.name for folder in (place / layout.RUNS_FOLDER).iterdir()} - planned
-        )
-        if not unplanned:
-            return
-        reason = f"the run {unplanned[0]} is not in the plan"
-    raise _no_packed_study(file, f"is not whole ({reason})", "damaged")
+        write(members.keys() - own)
+        try:
+            planned = {folder.name for folder in check_whole(place).values()}
+        except CheckwiseError as error:
+            inside = str(error).replace(f"{place}{os.sep}", "")
+            reason = inside.replace(str(place), "the archive").rstrip(".")
+            raise _no_packed_study(file, f"is not whole ({reason})", "damaged") from None
+        found = {folder.name for folder in (place / layout.RUNS_FOLDER).iterdir()}
+        if found != planned:
+            reason = f"the run {min(found - planned)} is not in the plan"
+            raise _no_packed_study(file, f"is not whole ({reason})", "damaged")
 
 
 def _no_packed_study(file: Path, reason: str, code: Code) -> InputError:

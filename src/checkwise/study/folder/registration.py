@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -50,123 +50,6 @@ class Line:
 
     content: Mapping[str, Any]
     digest: str
-
-
-def _read(path: Path) -> bytes:
-    """The content of a log, empty where there is none; anything but a regular file is refused."""
-    try:
-        if not has_file(path.parent, path.name):
-            return b""
-        with open_file(path.parent, path.name) as file:
-            return _content(file, path)
-    except OSError as error:
-        raise InputError(
-            f"Expected a log that can be read, but got: {error.strerror} in {path}: make it "
-            "readable.",
-            code="system",
-        ) from None
-
-
-def _content(file: IO[bytes], path: Path) -> bytes:
-    size = os.fstat(file.fileno()).st_size
-    if size > LARGEST:
-        raise InputError(
-            f"Expected a log of at most {LARGEST} bytes, but got {size} in {path}: it was changed "
-            "by hand; restore it from a copy.",
-            code="damaged",
-        )
-    return file.read()
-
-
-def append_line(
-    path: Path, content: Mapping[str, Any], *, unless: Callable[[bytes], bool] | None = None
-) -> Line | None:
-    """Add a line that names the last one; it has reached the disk when this returns.
-
-    A torn last line is repaired first, and a warning says so. Where the log meets ``unless``,
-    nothing is written and nothing returned; without ``unless`` a broken chain is refused.
-    """
-    with _locked(path) as file:
-        before = _content(file, path)
-        if unless is None:
-            _followed(path, before.split(b"\n")[:-1])
-        elif unless(before):
-            return None
-        lines = _repaired(file.fileno(), path, before)
-        line = {**content, "previous": _last_digest(lines)}
-        encoded = encode_line(line)
-        append_whole(file.fileno(), encoded, at=len(lines))
-        sync_folder(path.parent)
-    return Line(line, _digest(encoded[:-1]))
-
-
-def _digest(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()
-
-
-def _broken(path: Path, number: int, fault: str = "does not") -> InputError:
-    return InputError(
-        "Expected a log in which every line follows from the one before it, but line "
-        f"{number} of {path} {fault}: it was changed by hand; restore it from a copy.",
-        code="damaged",
-    )
-
-
-def _decoded(line: bytes) -> dict[str, Any] | None:
-    """A line as a JSON object, if it is one."""
-    try:
-        content = json.loads(line.decode())
-    except (ValueError, RecursionError):
-        return None
-    return content if isinstance(content, dict) else None
-
-
-def _followed(path: Path, lines: list[bytes]) -> tuple[Line, ...]:
-    chain: list[Line] = []
-    for number, line in enumerate(lines, start=1):
-        content = _decoded(line)
-        if content is None:
-            raise _broken(path, number, "is not a JSON object in UTF-8")
-        if content.get("previous") != (chain[-1].digest if chain else ""):
-            raise _broken(path, number)
-        chain.append(Line(content, _digest(line)))
-    return tuple(chain)
-
-
-def _last_digest(lines: bytes) -> str:
-    return _digest(lines[:-1].rpartition(b"\n")[2]) if lines else ""
-
-
-def _repaired(file: int, path: Path, content: bytes) -> bytes:
-    """The log in whole lines: a last line that lacks only its end gets it, part of a line goes."""
-    whole, end, rest = content.rpartition(b"\n")
-    if not rest:
-        return content
-    lines = whole + end
-    number = lines.count(b"\n") + 1
-    if (_decoded(rest) or {}).get("previous") == _last_digest(lines):
-        append_whole(file, b"\n", at=len(content))
-        lines = content + b"\n"
-        repair = "lacked only its end, which was added"
-    else:
-        os.ftruncate(file, len(lines))
-        repair = "was removed"
-    warnings.warn(
-        f"line {number} of {path} was torn when a write was cut short, and {repair}.",
-        CheckwiseWarning,
-        stacklevel=2,
-    )
-    return lines
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[IO[bytes]]:
-    """The open log, locked for one writer at a time."""
-    has_file(path.parent, path.name)  # refuses anything but a regular file
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
-    with os.fdopen(os.open(path, flags, 0o666), "r+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # closing it lets go
-        yield file
 
 
 def read_lines(cohort: Path) -> tuple[Line, ...]:
@@ -210,23 +93,22 @@ def register_contrasts(
 def _register(cohort: Path, kind: str, content: Mapping[str, Any]) -> Line:
     path = Path(cohort) / LOG
     _checked(path)
-    with writing(path.parent):
-        line = append_line(path, _entry(kind, content))
-    assert line is not None
-    return line
+    with writing(path.parent), _locked(path) as file:
+        lines = _whole_lines(file, path)
+        _followed(path, lines.split(b"\n")[:-1])
+        return _append(file, path, lines, kind, content)
 
 
 def mark_opened(cohort: Path) -> None:
     """Record that held-out results have been opened, the first time only."""
-    if not is_cohort(Path(cohort)):
-        return
     path = (Path(cohort) / LOG).absolute()
-    state = _state(path)
-    if state is not None and _MARKED.get(path) == state:
+    if not is_cohort(Path(cohort)) or (_state(path) and _MARKED.get(path) == _state(path)):
         return
     if not _has_mark(_read(path)):
         try:
-            append_line(path, _entry(OPENED, {}), unless=_has_mark)
+            with _locked(path) as file:
+                if not _has_mark(_content(file, path)):
+                    _append(file, path, _whole_lines(file, path), OPENED, {})
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             otherwise = "make it writable, or copy the study to a folder that is"
@@ -235,9 +117,7 @@ def mark_opened(cohort: Path) -> None:
                 f"{disk_remedy(error, otherwise)}, and run the same command again. Nothing is "
                 "shown without the mark."
             ) from error
-    state = _state(path)
-    if state is not None:
-        _MARKED[path] = state
+    _MARKED[path] = _state(path)
 
 
 def source_hashes(cohort: Path) -> dict[str, str]:
@@ -247,6 +127,93 @@ def source_hashes(cohort: Path) -> dict[str, str]:
         for run in open_cohort(cohort).runs.values()
         if has_file(folder := layout.latest(run), layout.SOURCE_FILE)
     }
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes whenever a file does; nothing where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _has_mark(content: bytes) -> bool:
+    """Whether a line of a log, whole or damaged, is the mark of an opening."""
+    return any((_decoded(line) or {}).get("kind") == OPENED for line in content.split(b"\n")[:-1])
+
+
+def _read(path: Path) -> bytes:
+    """The content of a log, empty where there is none; anything but a regular file is refused."""
+    try:
+        if not has_file(path.parent, path.name):
+            return b""
+        with open_file(path.parent, path.name) as file:
+            return _content(file, path)
+    except OSError as error:
+        raise InputError(
+            f"Expected a log that can be read, but got: {error.strerror} in {path}: make it "
+            "readable.",
+            code="system",
+        ) from None
+
+
+def _content(file: IO[bytes], path: Path) -> bytes:
+    size = os.fstat(file.fileno()).st_size
+    if size > LARGEST:
+        raise InputError(
+            f"Expected a log of at most {LARGEST} bytes, but got {size} in {path}: it was changed "
+            "by hand; restore it from a copy.",
+            code="damaged",
+        )
+    file.seek(0)
+    return file.read()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[IO[bytes]]:
+    """The open log, locked for one writer at a time."""
+    has_file(path.parent, path.name)  # refuses anything but a regular file
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, 0o666), "r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # closing it lets go
+        yield file
+
+
+def _append(
+    file: IO[bytes], path: Path, lines: bytes, kind: str, content: Mapping[str, Any]
+) -> Line:
+    """Add a line that names the last one; it has reached the disk when this returns."""
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    entry = {"schema": layout.LAYOUT_SCHEMA, "at": at, "kind": kind, **content}
+    line = {**entry, "previous": _last_digest(lines)}
+    encoded = encode_line(line)
+    append_whole(file.fileno(), encoded, at=len(lines))
+    sync_folder(path.parent)
+    return Line(line, _digest(encoded[:-1]))
+
+
+def _whole_lines(file: IO[bytes], path: Path) -> bytes:
+    """The log in whole lines: a last line that lacks only its end gets it, part of a line goes."""
+    content = _content(file, path)
+    whole, end, rest = content.rpartition(b"\n")
+    if not rest:
+        return content
+    lines = whole + end
+    number = lines.count(b"\n") + 1
+    if (_decoded(rest) or {}).get("previous") == _last_digest(lines):
+        append_whole(file.fileno(), b"\n", at=len(content))
+        lines = content + b"\n"
+        repair = "lacked only its end, which was added"
+    else:
+        os.ftruncate(file.fileno(), len(lines))
+        repair = "was removed"
+    warnings.warn(
+        f"line {number} of {path} was torn when a write was cut short, and {repair}.",
+        CheckwiseWarning,
+        stacklevel=2,
+    )
+    return lines
 
 
 def _checked(path: Path) -> tuple[tuple[Line, ...], str]:
@@ -265,53 +232,66 @@ def _checked(path: Path) -> tuple[tuple[Line, ...], str]:
     return lines, torn if rest else ""
 
 
-def _entry(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"schema": layout.LAYOUT_SCHEMA, "at": at, "kind": kind, **content}
+def _followed(path: Path, lines: list[bytes]) -> tuple[Line, ...]:
+    chain: list[Line] = []
+    for number, line in enumerate(lines, start=1):
+        content = _decoded(line)
+        if content is None:
+            raise _broken(path, number, "is not a JSON object in UTF-8")
+        if content.get("previous") != (chain[-1].digest if chain else ""):
+            raise _broken(path, number, "does not")
+        chain.append(Line(content, _digest(line)))
+    return tuple(chain)
 
 
-def _has_mark(content: bytes) -> bool:
-    """Whether a line of a log, whole or damaged, is the mark of an opening."""
-    return any((_decoded(line) or {}).get("kind") == OPENED for line in content.split(b"\n")[:-1])
-
-
-def _state(path: Path) -> tuple[int, ...] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+def _broken(path: Path, number: int, fault: str) -> InputError:
+    return InputError(
+        "Expected a log in which every line follows from the one before it, but line "
+        f"{number} of {path} {fault}: it was changed by hand; restore it from a copy.",
+        code="damaged",
+    )
 
 
 def _fault(entry: Mapping[str, Any]) -> str:
     """What is wrong with an entry that has its place in the chain; empty if nothing is."""
-    kind = entry.get("kind")
-    if kind not in (REGISTRATION, CONTRASTS, OPENED):
-        return f"is neither a {REGISTRATION} nor the mark of an opening"
-    if not _is_date(entry.get("at")):
-        return "has no date"
-    choice, contrasts, journals = (entry.get(n) for n in ("choice", "contrasts", "journals"))
-    if kind == REGISTRATION:
-        if not isinstance(choice, dict) or not isinstance(choice.get("rule"), str):
-            return "registers no choice"
-        for name in ("metrics", "tables"):
-            if not _texts(choice.get(name, [])):
-                return f"has {name} that are not a list of names"
-    if kind == CONTRASTS and (
-        not isinstance(contrasts, dict) or not isinstance(contrasts.get("contrast"), list)
-    ):
-        return "registers no contrasts"
-    if kind != OPENED and not (isinstance(journals, dict) and _texts([*journals.values()])):
-        return "has no hashes of source journals"
-    return ""
-
-
-def _is_date(at: object) -> bool:
+    kind, choice = entry.get("kind"), entry.get("choice")
     try:
-        return isinstance(at, str) and bool(datetime.fromisoformat(at))
-    except ValueError:
-        return False
+        datetime.fromisoformat(entry["at"])
+    except (KeyError, TypeError, ValueError):
+        return "has no date"
+    if kind == OPENED:
+        return ""
+    if kind == REGISTRATION:
+        named = isinstance(choice, dict) and isinstance(choice.get("rule"), str)
+        if not named or not all(_texts(choice.get(name, [])) for name in ("metrics", "tables")):
+            return "registers no choice"
+    elif kind == CONTRASTS:
+        contrasts = entry.get("contrasts")
+        if not isinstance(contrasts, dict) or not isinstance(contrasts.get("contrast"), list):
+            return "registers no contrasts"
+    else:
+        return f"is neither a {REGISTRATION} nor the mark of an opening"
+    journals = entry.get("journals")
+    hashed = isinstance(journals, dict) and _texts([*journals.values()])
+    return "" if hashed else "has no hashes of source journals"
 
 
 def _texts(values: object) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()
+
+
+def _last_digest(lines: bytes) -> str:
+    return _digest(lines[:-1].rpartition(b"\n")[2]) if lines else ""
+
+
+def _decoded(line: bytes) -> dict[str, Any] | None:
+    """A line as a JSON object, if it is one."""
+    try:
+        content = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None

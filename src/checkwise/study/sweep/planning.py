@@ -147,7 +147,8 @@ def check_place(study: Study, out: Path) -> CohortRecord | None:
             raise InputError(
                 f"Expected the study that {out} was planned for, but got other values of "
                 f"{', '.join(differing)}: use another --out."
-                + called * (names != [spec.name for spec in study.data]),
+                + called
+                * (names != [spec.name for spec in study.data]),
                 code="differs",
             )
         return cohort

@@ -35,7 +35,6 @@ from checkwise.study.train.evaluation import Evaluator as Evaluator
 from checkwise.study.train.evaluation import Outputs as Outputs
 from checkwise.study.train.evaluation import Part as Part
 from checkwise.study.train.evaluation import heldout_entry as heldout_entry
-from checkwise.study.train.evaluation import measure_outputs as measure_outputs
 from checkwise.study.train.evaluation import source_entry as source_entry
 from checkwise.study.train.extract import backbone_named as backbone_named
 from checkwise.study.train.extract import extractor as extractor

@@ -199,9 +199,7 @@ class Annealed(Algorithm):
         return loss, {"loss": loss, "nll": nll, "penalty": penalty}
 
 
-def domain_rows(rows: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """Views of the rows of each domain."""
-    return torch.split_with_sizes(rows, sizes)
+domain_rows = torch.split_with_sizes  # views of the rows of each domain
 
 
 def domain_means(rows: Tensor, sizes: tuple[int, ...]) -> Tensor:
@@ -340,7 +338,11 @@ class _MomentDistance(torch.autograd.Function):
         means = features.new_empty(domains, width)
         scaled = torch.empty_like(features)  # Z_i = (X_i − μ_i)/√(n_i − 1), so C_i = Z_iᵀZ_i
         for e, (rows, z) in enumerate(
-            zip(domain_rows(features, sizes), domain_rows(scaled, sizes), strict=True)
+            zip(
+                domain_rows(features, sizes),
+                domain_rows(scaled, sizes),
+                strict=True,
+            )
         ):
             torch.mean(rows, 0, out=means[e])
             torch.sub(rows, means[e], out=z).mul_((sizes[e] - 1) ** -0.5)
@@ -465,14 +467,11 @@ def algorithm(name: str, *, hparams: Sequence[Hyperparameter] = ()) -> Callable[
         ...         return loss, {"loss": loss}
         >>> unregister("Smoothed")
     """
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in ALGORITHMS:
         raise InputError(
-            "Expected an algorithm's name of letters, digits and underscores, but got "
-            f"{name!r}: choose such a name."
-        )
-    if name in ALGORITHMS:
-        raise InputError(
-            f"An algorithm named {name!r} exists already: choose another name.", code="exists"
+            "Expected a new name for an algorithm, of letters, digits and underscores, but got "
+            f"{name!r}: choose another name.",
+            code="exists" if name in ALGORITHMS else "value",
         )
 
     def register(kind: Kind) -> Kind:
@@ -524,7 +523,7 @@ def build_algorithm(
     known = known_names()
     for hparam in hparams:
         if hparam not in known and difflib.get_close_matches(hparam, known, n=1, cutoff=0.85):
-            raise InputError(unknown_name(hparam), code="unknown")
+            raise unknown_name(hparam)
     if "lr" not in hparams:
         raise InputError(
             f"Expected a learning rate among the hyperparameters, but got {sorted(hparams)}: "

@@ -70,16 +70,16 @@ class _File(NamedTuple):
 
 
 def _files(step: int, config: RunConfig, held_out: Sequence[str]) -> list[_File]:
-    roles = validation_roles(config)
+    kept, roles = config.logits, validation_roles(config)
     logits = [layout.source_predictions_file(step), layout.groups_predictions_file(step)]
     outcomes = [layout.outcomes_file(step, second=second) for second in (False, True)]
     files: list[_File] = []
-    if config.logits in ("source-half", "source", "all"):
-        kind: Literal["logits", "half"] = "half" if config.logits == "source-half" else "logits"
+    if kept in ("source-half", "source", "all"):
+        kind: Literal["logits", "half"] = "half" if kept == "source-half" else "logits"
         files += [_File(name, role, kind) for name, role in zip(logits, roles, strict=False)]
-    if config.logits in ("source-half", "outcomes"):
+    if kept in ("source-half", "outcomes"):
         files += [_File(n, role, "outcomes") for n, role in zip(outcomes, roles, strict=False)]
-    if config.logits == "all":
+    if kept == "all":
         places = ((layout.heldout_predictions_file(domain, step), domain) for domain in held_out)
         files += [_File(name, "heldout", "logits", (domain,)) for name, domain in places]
     return files
@@ -88,19 +88,18 @@ def _files(step: int, config: RunConfig, held_out: Sequence[str]) -> list[_File]
 def _arrays(outputs: Outputs, file: _File, domain: str) -> dict[str, NDArray[np.generic]]:
     """What a file holds of one domain."""
     logits, labels = outputs.of(file.role)[domain]
-    groups = outputs.groups(file.role)
     arrays: dict[str, NDArray[np.generic]] = {}
-    if file.kind == "outcomes":
-        lost = outputs.diverged(file.role)
-        rows = None if lost else per_example(logits=logits, labels=labels)
-        correct = np.zeros(len(labels), bool) if rows is None else rows.correct
-        arrays[f"{domain}.correct"] = np.packbits(correct)
-        arrays[f"{domain}.nll"] = np.full(len(labels), np.nan) if rows is None else rows.nll
-    elif file.kind == "half":
-        arrays[f"{domain}.logits"] = halved(logits)
+    if file.kind != "outcomes":
+        arrays[f"{domain}.logits"] = halved(logits) if file.kind == "half" else logits
+    elif outputs.diverged(file.role):
+        arrays[f"{domain}.correct"] = np.packbits(np.zeros(len(labels), bool))
+        arrays[f"{domain}.nll"] = np.full(len(labels), np.nan)
     else:
-        arrays[f"{domain}.logits"] = logits
+        rows = per_example(logits=logits, labels=labels)
+        arrays[f"{domain}.correct"] = np.packbits(rows.correct)
+        arrays[f"{domain}.nll"] = rows.nll
     arrays[f"{domain}.labels"] = labels
+    groups = outputs.groups(file.role)
     if domain in groups:
         arrays[f"{domain}.groups"] = groups[domain].astype(np.int32)
     return arrays

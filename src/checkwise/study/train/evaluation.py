@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -75,33 +75,28 @@ class Evaluator:
     def __init__(self, inputs: Inputs, parts: Sequence[Part]) -> None:
         self._inputs = inputs
         self._parts = tuple(parts)
-        self._gathered = (
-            torch.cat([inputs.rows(part.index, part.rows) for part in parts])
-            if inputs.in_memory
-            else None
-        )
+        self._gathered: Tensor | None = None
+        if inputs.in_memory:
+            self._gathered = torch.cat([inputs.rows(part.index, part.rows) for part in parts])
 
     def __call__(self, algorithm: Algorithm) -> Outputs:
         """The logits of every part."""
+        size = self._inputs.rows_at_once
+        logits: Sequence[Tensor]
         with torch.inference_mode():
             if self._gathered is not None:
-                size = self._inputs.rows_at_once
-                cuts = list(range(size, len(self._gathered), size))
-                chunks = torch.tensor_split(self._gathered, cuts)
+                chunks = torch.split(self._gathered, size)
                 whole = torch.cat([algorithm.predict(chunk) for chunk in chunks])
                 logits = torch.split_with_sizes(whole, [len(part.rows) for part in self._parts])
             else:
-                logits = tuple(self._streamed(algorithm, part) for part in self._parts)
+                logits = [torch.cat([*self._streamed(algorithm, part)]) for part in self._parts]
         return Outputs(self._parts, tuple(z.float().cpu().numpy() for z in logits))
 
-    def _streamed(self, algorithm: Algorithm, part: Part) -> Tensor:
+    def _streamed(self, algorithm: Algorithm, part: Part) -> Iterator[Tensor]:
         size = self._inputs.rows_at_once
-        starts = range(0, len(part.rows), size)
-        logits = [
-            algorithm.predict(self._inputs.rows(part.index, part.rows[start : start + size]))
-            for start in starts
-        ]
-        return torch.cat(logits)
+        for start in range(0, len(part.rows), size):
+            rows = part.rows[start : start + size]
+            yield algorithm.predict(self._inputs.rows(part.index, rows))
 
 
 def validation_roles(config: RunConfig) -> tuple[Role, ...]:
@@ -114,66 +109,40 @@ def source_entry(outputs: Outputs, config: RunConfig) -> dict[str, Any]:
 
     Where a run has two validation sets, ``groups`` holds the results on whole groups.
     """
+
+    def measured(role: Role, diverged: bool) -> dict[str, dict[str, Any]]:
+        parts = outputs.of(role).items()
+        return {domain: _entry(z, y, diverged, config) for domain, (z, y) in parts}
+
     roles = validation_roles(config)
     diverged = any(outputs.diverged(role) for role in roles)
     entry: dict[str, Any] = {"diverged": diverged}
-    for role in roles:
-        entry[_IN_JOURNAL[role]] = _measured(outputs, role, diverged, config)
+    for role, name in zip(roles, (OWN, GROUPS), strict=False):
+        entry[name] = measured(role, diverged)
     if config.source_in:
-        entry["in"] = _measured(outputs, "source_in", outputs.diverged("source_in"), config)
+        entry["in"] = measured("source_in", outputs.diverged("source_in"))
     return entry
-
-
-_IN_JOURNAL: Final = {"source": OWN, "source_groups": GROUPS}
 
 
 def heldout_entry(outputs: Outputs, domain: str, config: RunConfig) -> dict[str, Any]:
     """The results of one model in a line of ``heldout/<domain>.jsonl``."""
     diverged = outputs.diverged("heldout", domain)
     part = next(p for p in outputs.parts if p.role == "heldout" and p.domain == domain)
-    logits, labels = outputs.of("heldout")[domain]
-    entry = _entry(logits, labels, diverged, config)
+    entry = _entry(*outputs.of("heldout")[domain], diverged, config)
     return {"diverged": diverged, "split": part.split, **entry}
-
-
-def _measured(
-    outputs: Outputs, role: Role, diverged: bool, config: RunConfig
-) -> dict[str, dict[str, Any]]:
-    return {domain: _entry(z, y, diverged, config) for domain, (z, y) in outputs.of(role).items()}
 
 
 def _entry(
     logits: NDArray[np.float32], labels: NDArray[np.int64], diverged: bool, config: RunConfig
 ) -> dict[str, Any]:
-    return measure_outputs(
-        logits,
-        labels,
-        diverged=diverged,
-        bins=config.bins,
-        bandwidth=config.bandwidth,
-        own=tuple(config.metrics),
-    )
-
-
-def measure_outputs(
-    logits: NDArray[np.float32],
-    labels: NDArray[np.int64],
-    *,
-    diverged: bool,
-    bins: int,
-    bandwidth: float,
-    own: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Every metric of one part, ``own`` ones last; null where the checkpoint diverged."""
-    names = (*NAMES, *own)
+    """Every metric of one part, a plugin's last; null where the checkpoint diverged."""
     if diverged:
+        names = (*NAMES, *config.metrics)
         return {"n": len(labels), "correct": None, **dict.fromkeys(names)}
+    bins, bandwidth = config.bins, config.bandwidth
     report = metrics.evaluate(logits=logits, labels=labels, bins=bins, bandwidth=bandwidth)
     values: Mapping[str, float] = report.values()
-    if own:
+    if config.metrics:
         values = {**values, **metrics.evaluate_registered(logits=logits, labels=labels)}
-    return {
-        "n": int(report.n),
-        "correct": int(report.correct),
-        **{name: float(values[name]) for name in names},
-    }
+    named = {name: float(values[name]) for name in (*NAMES, *config.metrics)}
+    return {"n": int(report.n), "correct": int(report.correct), **named}

@@ -7,7 +7,6 @@ algorithm nor dataset, so algorithms of one study share their learning rates and
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from numpy.random import RandomState
 
 from checkwise.errors import InputError
 from checkwise.study.data import seed_hash
+from checkwise.study.train.schema import near
 from checkwise.words import shown
 
 Kind: TypeAlias = Literal["images", "digits", "features"]
@@ -58,10 +58,6 @@ class Hyperparameter:
         """Whether a run of this algorithm on this kind of data reads the hyperparameter."""
         return kind in self.kinds and (self.algorithms is None or algorithm in self.algorithms)
 
-    def rounded(self, number: float) -> Value:
-        """A drawn number as a value: a count is rounded down, as the table's own draws are."""
-        return int(number) if isinstance(self.default, int) else number
-
     @property
     def wanted(self) -> str:
         """What it may be, in words."""
@@ -84,12 +80,8 @@ class Hyperparameter:
         )
 
 
-def _power(base: float, low: float, high: float) -> Draw:
-    return lambda random: float(base ** random.uniform(low, high))
-
-
-def _whole_power(base: float, low: float, high: float) -> Draw:
-    return lambda random: int(base ** random.uniform(low, high))
+def _power(base: float, low: float, high: float, kind: type[Value] = float) -> Draw:
+    return lambda random: kind(base ** random.uniform(low, high))
 
 
 def _one_of(*choices: float) -> Draw:
@@ -109,15 +101,15 @@ HPARAM_TABLE: Final[tuple[Hyperparameter, ...]] = (
     Hyperparameter("lr", 1e-3, _power(10, -4.5, -2.5), ("digits", "features"), low=_TINY),
     Hyperparameter("weight_decay", 0.0, _power(10, -6, -2), _LARGE),
     Hyperparameter("weight_decay", 0.0, _always(0.0), ("digits",)),
-    Hyperparameter("batch_size", 32, _whole_power(2, 3, 5.5), _LARGE, low=2, high=_MANY),
-    Hyperparameter("batch_size", 64, _whole_power(2, 3, 9), ("digits",), low=2, high=_MANY),
+    Hyperparameter("batch_size", 32, _power(2, 3, 5.5, int), _LARGE, low=2, high=_MANY),
+    Hyperparameter("batch_size", 64, _power(2, 3, 9, int), ("digits",), low=2, high=_MANY),
     Hyperparameter("resnet_dropout", 0.0, _one_of(0.0, 0.1, 0.5), _LARGE, high=1.0),
     Hyperparameter("mmd_gamma", 1.0, _power(10, -1, 1), algorithms=("CORAL",)),
     Hyperparameter("groupdro_eta", 1e-2, _power(10, -3, -1), algorithms=("GroupDRO",)),
     Hyperparameter("irm_lambda", 100.0, _power(10, -1, 5), algorithms=("IRM",)),
-    Hyperparameter("irm_penalty_anneal_iters", 500, _whole_power(10, 0, 4), algorithms=("IRM",)),
+    Hyperparameter("irm_penalty_anneal_iters", 500, _power(10, 0, 4, int), algorithms=("IRM",)),
     Hyperparameter("vrex_lambda", 10.0, _power(10, -1, 5), algorithms=("VREx",)),
-    Hyperparameter("vrex_penalty_anneal_iters", 500, _whole_power(10, 0, 4), algorithms=("VREx",)),
+    Hyperparameter("vrex_penalty_anneal_iters", 500, _power(10, 0, 4, int), algorithms=("VREx",)),
 )
 
 
@@ -203,25 +195,27 @@ def hparams_for(
     ``LogUniform`` is drawn from with the seed of the name, whatever the hparams seed.
     """
     hparams = draw_hparams(kind, algorithm, hparams_seed=hparams_seed, trial_seed=trial_seed)
-    rows = {row.name: row for row in _rows(kind, algorithm)}
     seed = seed_hash(hparams_seed, trial_seed)
     for name, value in (overrides or {}).items():
         if name not in known_names():
-            raise InputError(unknown_name(name), code="unknown")
-        if name in rows and isinstance(value, LogUniform):
-            drawn = value.draw(RandomState(seed_hash(seed, name)))
-            hparams[name] = rows[name].checked(rows[name].rounded(drawn))
-        elif name in rows:
-            hparams[name] = rows[name].checked(value)
+            raise unknown_name(name)
+        for row in _rows(kind, algorithm):
+            if row.name == name:
+                if isinstance(value, LogUniform):
+                    drawn = value.draw(RandomState(seed_hash(seed, name)))
+                    value = int(drawn) if isinstance(row.default, int) else drawn
+                hparams[name] = row.checked(value)
     return hparams
 
 
-def unknown_name(name: str, known: Iterable[str] | None = None) -> str:
-    """The message for a hyperparameter name that nothing reads, with the nearest known one."""
-    names = tuple(known_names() if known is None else known)
-    near = difflib.get_close_matches(name, names, n=1)
-    advice = f"did you mean `{near[0]}`?" if near else "remove it or correct its name."
-    return f"Expected a hyperparameter among {', '.join(names)}, but got `{name}`: {advice}"
+def unknown_name(name: str) -> InputError:
+    """The error for a hyperparameter name that nothing reads, with the nearest known one."""
+    known = known_names()
+    return InputError(
+        f"Expected a hyperparameter among {', '.join(known)}, but got `{name}`: "
+        f"{near(name, known)}",
+        code="unknown",
+    )
 
 
 def _rows(kind: Kind, algorithm: str) -> list[Hyperparameter]:

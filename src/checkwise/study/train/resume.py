@@ -108,12 +108,12 @@ def check(folder: Path, state: ResumeState, config: RunConfig) -> None:
         with open_file(folder, name) as file:
             content = file.read(noted["bytes"])
         check_start(folder / name, content, noted)
+    droppable = builds_on(state, config).droppable
     for name, noted in state.files.items():
         if not has_file(folder, name):
-            if config.keep == "feasible" and name.startswith(layout.CHECKPOINTS_FOLDER):
-                continue
-            raise damaged(folder / name, "removed")
-        if fingerprint(folder, name) != noted:
+            if name not in droppable:
+                raise damaged(folder / name, "removed")
+        elif fingerprint(folder, name) != noted:
             raise damaged(folder / name, "changed")
 
 
