@@ -200,7 +200,7 @@ def test_feature_files_are_looked_at_first(tmp_path: Path) -> None:
         domain=member((10**9,), "<i8"),
     )
     with refused("format"):
-        open_features(path, cache=tmp_path / "cache")
+        open_features(path)
     path = archive(
         tmp_path / "features.npz",
         features=member((3, 2), values=24),
@@ -208,7 +208,7 @@ def test_feature_files_are_looked_at_first(tmp_path: Path) -> None:
         domain=member((3,), "<i8", values=24),
     )
     with refused("format"):
-        open_features(path, cache=tmp_path / "cache")
+        open_features(path)
 
 
 def test_a_table_of_too_many_rows_is_refused_unread(tmp_path: Path) -> None:

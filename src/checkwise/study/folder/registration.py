@@ -262,9 +262,10 @@ def _fault(entry: Mapping[str, Any]) -> str:
     if kind == OPENED:
         return ""
     if kind == REGISTRATION:
-        named = isinstance(choice, dict) and isinstance(choice.get("rule"), str)
-        if not named or not all(_texts(choice.get(name, [])) for name in ("metrics", "tables")):
+        if not isinstance(choice, dict) or not isinstance(choice.get("rule"), str):
             return "registers no choice"
+        if not all(_texts(choice.get(name, [])) for name in ("metrics", "tables")):
+            return "has metrics or tables that are not a list of names"
     elif kind == CONTRASTS:
         contrasts = entry.get("contrasts")
         if not isinstance(contrasts, dict) or not isinstance(contrasts.get("contrast"), list):

@@ -173,13 +173,18 @@ def run_config(study: Study, key: RunKey, data: TrainingData) -> RunConfig:
     """The complete configuration of one run."""
     held_out = [data.dataset.target_index(name) for name in key.held_out]
     run = (key.dataset, key.algorithm, held_out)
-    seeds = {"hparams_seed": key.hparams_seed, "trial_seed": key.trial_seed}
-    overrides = study.overrides(key.hparams_seed)
+    hparams_seed, trial_seed = key.hparams_seed, key.trial_seed
     return RunConfig(
         key=key,
         fingerprint=data.dataset.fingerprint,
-        hparams=hparams_for(data.kind, key.algorithm, **seeds, overrides=overrides),
-        training_seed=training_seed(*run, **seeds),
+        hparams=hparams_for(
+            data.kind,
+            key.algorithm,
+            hparams_seed=hparams_seed,
+            trial_seed=trial_seed,
+            overrides=study.overrides(hparams_seed),
+        ),
+        training_seed=training_seed(*run, hparams_seed=hparams_seed, trial_seed=trial_seed),
         device=data.device,
         init_seed=shared_init_seed(*run) if study.shared_init else None,
         **study.settings(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -78,21 +78,20 @@ class Watched:
         """The state of every planned run."""
         path = self._cohort.path
         begun = {
-            *(names(path / layout.RUNS_FOLDER) or ()),
-            *(names(path / layout.ATTEMPTS_FOLDER) or ()),
+            name
+            for folder in (layout.RUNS_FOLDER, layout.ATTEMPTS_FOLDER)
+            for name in names(path / folder) or ()
         }
         clock = cache(lambda: clock_of(path))  # of the disk, read once a look
-        return [self._status(key, run, begun, clock) for key, run in self._cohort.runs.items()]
-
-    def _status(self, key: RunKey, run: Path, begun: Collection[str], clock: Clock) -> RunStatus:
-        if key in self._finished:
-            return self._finished[key]
-        if run.name not in begun:
-            return RunStatus(key, "waiting", 0, self._planned)
-        status = _status(key, run, self._planned or count_records(run), clock)
-        if status.state == "finished":
-            self._finished[key] = status
-        return status
+        found = []
+        for key, run in self._cohort.runs.items():
+            status = self._finished.get(key, RunStatus(key, "waiting", 0, self._planned))
+            if status.state != "finished" and run.name in begun:
+                status = _status(key, run, self._planned or count_records(run), clock)
+            if status.state == "finished":
+                self._finished[key] = status
+            found.append(status)
+        return found
 
 
 def pause_after(look_seconds: float, least: float) -> float:
@@ -105,62 +104,36 @@ def _status(key: RunKey, run: Path, planned: int, clock: Clock) -> RunStatus:
     try:
         done = finished(run)
         folder = run if done else layout.latest(run)
+        began = 0.0
         if has_file(folder, layout.RUN_FILE):
             read_run(folder)
+            began = (folder / layout.RUN_FILE).stat().st_mtime
         if done:
-            ended = _changed(run, layout.DONE_FILE)
-            seconds = _seconds(run, lambda: ended)
+            ended = (run / layout.DONE_FILE).stat().st_mtime
+            seconds = max(0.0, ended - began) if began else None
             return RunStatus(key, "finished", planned, planned, seconds=seconds, ended=ended)
         records = count_records(folder)
         failure = last_failure(run)
     except (InputError, OSError) as error:
         return RunStatus(key, "failed", 0, planned, str(error))
-    held = _held(run, clock)
-    if held.pop("alive", False):
-        seconds = _seconds(folder, clock)
+    holder, silence = last_holder(layout.attempts_folder(run)), 0.0
+    held: dict[str, Any] = {}
+    alive = False
+    if holder is not None:
+        alive = holder.seems_alive(clock())
+        silence = max(0.0, clock() - holder.beaten)
+        if alive or (silence >= SILENT_SECONDS and not holder.is_here):
+            held = {"host": holder.host, "process": holder.pid}
+            held["silent"] = silence if silence >= SILENT_SECONDS else None
+    if alive:
+        seconds = max(0.0, clock() - began) if began else None
         return RunStatus(key, "running", records, planned, seconds=seconds, **held)
     if failure is not None:
         log = f"{layout.ATTEMPTS_FOLDER}/{run.name}/{failure.log}" if failure.log else None
-        return RunStatus(
-            key,
-            "failed",
-            records,
-            planned,
-            failure.reason,
-            failure.host or None,
-            log=log,
-            last_line=last_line(run, failure),
-        )
+        last = last_line(run, failure)
+        told = {"host": failure.host or None, "log": log, "last_line": last}
+        return RunStatus(key, "failed", records, planned, failure.reason, **told)
     return RunStatus(key, "interrupted" if records else "waiting", records, planned, **held)
-
-
-def _held(run: Path, clock: Clock) -> dict[str, Any]:
-    """Who holds a run, and for how long nothing was heard of that worker."""
-    found = last_holder(layout.attempts_folder(run))
-    if found is None:
-        return {}
-    silent = max(0.0, clock() - found.beaten)
-    alive = found.seems_alive(clock())
-    if not alive and (silent < SILENT_SECONDS or found.is_here):
-        return {}
-    return {
-        "alive": alive,
-        "host": found.host,
-        "process": found.pid,
-        "silent": silent if silent >= SILENT_SECONDS else None,
-    }
-
-
-def _seconds(folder: Path, end: Clock) -> float | None:
-    """From the beginning of an attempt until its end."""
-    try:
-        return max(0.0, end() - _changed(folder, layout.RUN_FILE))
-    except OSError:
-        return None
-
-
-def _changed(folder: Path, name: str) -> float:
-    return (folder / name).stat().st_mtime
 
 
 def count_records(folder: Path) -> int:
