@@ -104,7 +104,7 @@ def test_overrides_replace_draws_and_other_algorithms_overrides_are_passed_over(
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"vrex_lamda": 1.0}, "unknown: `vrex_lambda`"),
+        ({"vrex_lamda": 1.0}, "unknown: did you mean 'vrex_lambda'"),
         ({"momentum": 0.9}, "unknown: weight_decay"),
         ({"lr": 0}, "value: `lr`"),
         ({"lr": "fast"}, "value: 'fast'"),

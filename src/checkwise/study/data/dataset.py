@@ -65,12 +65,11 @@ class Place:
 class DomainDataset:
     """Examples of several domains that share their classes.
 
-    ``x[d]`` holds the examples of domain ``d``, perhaps memory-mapped and always read-only:
-    uint8 [n, height, width, channels] for images and digits, floating [n, …] for features.
-    ``y[d]`` holds their labels, indices into ``classes``; ``ids[d]`` says where each came from.
-    ``groups[d]`` says to which of ``group_names`` each example belongs (its site, its patient);
-    empty where nobody said. ``places`` are what runs hold out instead of a domain, if any.
-    ``fingerprint`` changes whenever domains, classes, labels, examples, groups or places do.
+    ``x[d]`` holds the examples of domain ``d``, perhaps memory-mapped and always read-only: uint8
+    [n, height, width, channels] for images and digits, floating [n, …] for features. ``y[d]`` holds
+    their labels, indices into ``classes``; ``ids[d]`` says where each came from; ``groups[d]`` to
+    which of ``group_names`` each belongs (its site, its patient), if known. ``places`` are what
+    runs hold out instead of a domain, if any. ``fingerprint`` changes whenever any of this does.
     """
 
     name: str

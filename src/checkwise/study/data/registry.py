@@ -32,8 +32,8 @@ LABEL_NOISE = 0.25
 def rotated_mnist() -> DomainDataset:
     """Six domains, named by the angle in degrees by which their digits are turned.
 
-    Examples are uint8 [28, 28, 1], turned counter-clockwise about the centre by Pillow with
-    bilinear resampling on a black ground; labels are the ten digits.
+    uint8 [28, 28, 1], turned counter-clockwise about the centre by Pillow with bilinear resampling
+    on a black ground; labels are the ten digits.
     """
     from PIL import Image
 
@@ -54,11 +54,9 @@ def colored_mnist() -> DomainDataset:
     """Three domains: in two, colour predicts the label better than shape does; in one it misleads.
 
     As in Arjovsky et al. (2019), section 5.1: the preliminary label is 0 for digits 0–4 and 1 for
-    5–9; the label is the preliminary one flipped with probability 0.25; the colour is the label
-    flipped with probability 0.1, 0.2 and 0.9 in the domains "+90%", "+80%" and "-90%". Examples are
-    uint8 [28, 28, 2] (full resolution): the digit is in channel 0 (red) where the colour is 1,
-    in channel 1 (green) where it is 0, and the other channel is black. Flips are independent
-    draws, so the realised shares differ a little from these probabilities.
+    5–9; the label flips it with probability 0.25; the colour is the label flipped with probability
+    0.1, 0.2 and 0.9. uint8 [28, 28, 2]: the digit is in channel 0 (red) where the colour is 1, else
+    in channel 1 (green), and the other channel is black.
     """
     arrays, ids = {}, []
     for (domain, disagrees), (digits, shapes, names) in zip(
@@ -95,12 +93,8 @@ def _mnist() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return digits, table[:, -1].astype(np.int64)
 
 
-def _open_benchmark(root: Path | str, *, name: str, **options: Any) -> DomainDataset:
-    """Open a benchmark from its own folder or from a folder that holds several benchmarks."""
-    return open_image_folder(_place(name, root), name=name, **options)
-
-
 def _place(name: str, root: Path | str) -> Path:
+    """The folder of a benchmark, itself or inside a folder that holds several benchmarks."""
     inside = [Path(root) / folder for folder in _FOLDERS.get(name, ())]
     return next((folder for folder in inside if folder.is_dir()), Path(root))
 
@@ -121,7 +115,7 @@ DATASETS: dict[str, Callable[..., DomainDataset]] = {
     "RotatedMNIST": rotated_mnist,
     "ColoredMNIST": colored_mnist,
     "ImageFolder": open_image_folder,
-    **{name: partial(_open_benchmark, name=name) for name in _FOLDERS},
+    **{name: partial(open_image_folder, name=name) for name in _FOLDERS},
     "Features": open_features,
 }
 """What opens each data set, by its name."""
@@ -164,7 +158,8 @@ def open_dataset(name: str, root: Path | str | None = None, /, **options: Any) -
         (834, 834, 833, 833, 833, 833)
     """
     _check_root(name, root)
-    return DATASETS[name](**options) if root is None else DATASETS[name](root, **options)
+    opener = DATASETS[name]
+    return opener(**options) if root is None else opener(_place(name, root), **options)
 
 
 def _check_root(name: str, root: Path | str | None) -> None:
@@ -175,8 +170,9 @@ def _check_root(name: str, root: Path | str | None) -> None:
             code="unknown",
         )
     if (root is None) != (name in EMBEDDED):
-        wanted = "no `root`" if name in EMBEDDED else "`root`, where the data are,"
+        got = "none" if root is None else repr(str(root))
         raise InputError(
-            f"Expected {wanted} for {name}, but got {'none' if root is None else repr(str(root))}.",
-            code="unsupported" if name in EMBEDDED else "missing",
+            f"Expected {'' if root is None else 'no '}`root`, where the data are, for {name}, but "
+            f"got {got}.",
+            code="missing" if root is None else "unsupported",
         )

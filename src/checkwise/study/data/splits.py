@@ -34,12 +34,7 @@ def seed_hash(*parts: object) -> int:
 
 
 def training_seed(
-    dataset: str,
-    algorithm: str,
-    held_out: Sequence[int],
-    *,
-    hparams_seed: int,
-    trial_seed: int,
+    dataset: str, algorithm: str, held_out: Sequence[int], *, hparams_seed: int, trial_seed: int
 ) -> int:
     """The seed of initialisation, sampling and dropout of one run; `held_out` are domain indices.
 
@@ -101,11 +96,10 @@ def split_groups(
 ) -> tuple[Indices, Indices]:
     """Return ``(in_indices, out_indices)`` of a domain; no group is on both sides.
 
-    ``groups`` [n] says which group every example belongs to. The groups are shuffled with a seed
-    that depends on the trial and the domain only. Each in turn is held out if that brings the
-    number of held-out examples nearer to ``int(n * holdout)``; so that number is off by at most
-    half of a group. Where every group is more than twice as large as wanted, the smallest one is
-    held out. Both sides are in the order of the rows.
+    The groups are shuffled with a seed that depends on the trial and the domain only. Each in turn
+    is held out if that brings the number of held-out examples nearer to ``int(n * holdout)``. Where
+    every group is more than twice as large as wanted, the smallest one is held out. Both sides are
+    in the order of the rows.
 
     Example:
         >>> inside, out = split_groups(np.repeat(np.arange(10), 5), domain_index=0, trial_seed=0)
@@ -191,10 +185,7 @@ def source_splits(
     trial_seed: int,
     holdout: float,
 ) -> list[SourceSplit]:
-    """The splits of every source domain; nothing that is held out is among their rows.
-
-    A domain of which places are held out is a source with the rows that are left.
-    """
+    """The splits of every source domain, without rows that are held out."""
     if split_by != "examples" and not dataset.groups:
         raise InputError(
             f"Expected groups for split_by = {split_by!r}, but {dataset.name} has none: set "
@@ -273,18 +264,10 @@ def described(
         if "groups" in part.validation:
             entry["validation_groups"] = groups(part.domain, part.validation["groups"])
         facts[dataset.domains[part.domain]] = entry
-    places = {place.name: place for place in dataset.places if place.name in held_out}
-    return {
-        "sources": facts,
-        "places": {
-            name: {
-                "n": len(places[name].rows),
-                "groups": groups(places[name].domain, places[name].rows),
-            }
-            for name in held_out
-            if name in places
-        },
-    }
+    known = {place.name: place for place in dataset.places}
+    wanted = [known[name] for name in held_out if name in known]
+    places = {p.name: {"n": len(p.rows), "groups": groups(p.domain, p.rows)} for p in wanted}
+    return {"sources": facts, "places": places}
 
 
 def _left(dataset: DomainDataset, domain: int, held_out: Sequence[str]) -> Indices:

@@ -53,12 +53,7 @@ def class_subset(classes: Sequence[str], number: int, count: int) -> tuple[str, 
 
 
 def with_places(dataset: DomainDataset, count: int) -> DomainDataset:
-    """Deal the groups of every domain into ``count`` places.
-
-    The largest group goes first, each into the place with the fewest examples so far; nothing is
-    random. Groups of one size go in the order of their names, and of equally small places the first
-    is taken.
-    """
+    """Deal the groups of every domain into ``count`` places; nothing is random: see ``deal``."""
     if not dataset.groups:
         raise InputError(
             f"Expected groups to make places of, but {dataset.name} has none: set `groups` to the "
@@ -104,21 +99,19 @@ def place_names(domains: Sequence[str], count: int) -> tuple[str, ...]:
 
 
 def deal(groups: NDArray[np.int64], count: int) -> list[list[int]]:
-    """The groups of every place: the largest group first, into the smallest place.
+    """The groups of every place: the largest group first, into the place with the fewest examples.
+
+    Groups of one size go in their order, and of equally small places the first is taken.
 
     Example:
         >>> deal(np.repeat([0, 1, 2, 3], [5, 1, 3, 2]), 2)
         [[0, 1], [2, 3]]
     """
     present, sizes = np.unique(groups, return_counts=True)
-    largest_first = sorted(
-        zip(present.tolist(), sizes.tolist(), strict=True),
-        key=lambda entry: (-entry[1], entry[0]),
-    )
     members: list[list[int]] = [[] for _ in range(count)]
     filled = [0] * count
-    for group, size in largest_first:
+    for at in np.lexsort((present, -sizes)).tolist():
         smallest = filled.index(min(filled))
-        members[smallest].append(group)
-        filled[smallest] += size
+        members[smallest].append(int(present[at]))
+        filled[smallest] += int(sizes[at])
     return members

@@ -92,9 +92,11 @@ class SlurmExecutor:
             launching.close(folder)
             if not isinstance(error, FailedJobError | subprocess.CalledProcessError):
                 raise
+            said = [line.partition("error: ")[2] for line in str(error).splitlines()]
+            reason = "; ".join(filter(None, said)) or " ".join(str(error).split())
             raise InputError(
-                f"Expected Slurm to accept the jobs, but it said: {_reason(str(error))}: correct "
-                "the options, or [executor] of the study file.",
+                f"Expected Slurm to accept the jobs, but it said: {reason}: correct the options, "
+                "or [executor] of the study file.",
                 code="system",
             ) from None
         return _Array(jobs, folder)
@@ -158,9 +160,3 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, capture_output=True, text=True, timeout=60)
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, 1, "", "")
-
-
-def _reason(message: str) -> str:
-    """What sbatch printed, without its name."""
-    lines = [line.partition("error: ")[2] for line in message.splitlines() if "error: " in line]
-    return "; ".join(lines) or " ".join(message.split())

@@ -104,8 +104,13 @@ def parse_study(values: Mapping[str, Any], *, file: str, folder: Path) -> Study:
         return TomlTable(values.get(name, {}), name, file)
 
     top = TomlTable(values, "", file).read(TOP, beside=(*STUDY_TABLES, "hparams"))
-    data = _data_sets(values.get("data"), top["role"], folder, file)
-    network = _network(table("network"))
+    data = _data_sets(values.get("data", []), top["role"], folder, file)
+    of_network = table("network")
+    takes = _NETWORK_TAKES.get(str(of_network.values.get("kind")))
+    network = NetworkConfig(**of_network.read(STUDY_TABLES["network"][:takes]))
+    if network.freeze_bn and network.bn_momentum:
+        wanted = "absent beside `freeze_bn`, which fixes the statistics"
+        raise of_network.refuse("bn_momentum", wanted, network.bn_momentum, "remove one")
     _executor(values, file)
     of_runs = table("runs").read(STUDY_TABLES["runs"])
     training = table("training").read(STUDY_TABLES["training"])
@@ -146,16 +151,14 @@ def _executor(values: Mapping[str, Any], file: str) -> ExecutorSettings:
 
 def _data_sets(content: Any, role: Role, folder: Path, file: str) -> tuple[DataSpec, ...]:
     tables = content if isinstance(content, list) else [content]
-    if content is None or not tables:
+    if not tables:
         raise InputError(
             f"Expected a table [data] with `dataset` and `held_out`, but got none in {file}: "
             "add it.",
             code="missing",
         )
     specs = [
-        spec
-        for values in tables
-        for spec in _data_set(TomlTable(values, "data", file), role, folder)
+        spec for each in tables for spec in _data_set(TomlTable(each, "data", file), role, folder)
     ]
     called = [spec.name for spec in specs]
     if len(set(called)) != len(called):
@@ -194,15 +197,6 @@ def _data_set(table: TomlTable, role: Role, folder: Path) -> list[DataSpec]:
         replace(spec, name=f"{name}-{i:0{width}d}", class_subset=(i, subsets), part_of=name)
         for i in range(1, subsets + 1)
     ]
-
-
-def _network(table: TomlTable) -> NetworkConfig:
-    takes = _NETWORK_TAKES.get(str(table.values.get("kind")))
-    network = NetworkConfig(**table.read(STUDY_TABLES["network"][:takes]))
-    if network.freeze_bn and network.bn_momentum:
-        wanted = "absent beside `freeze_bn`, which fixes the statistics"
-        raise table.refuse("bn_momentum", wanted, network.bn_momentum, "remove one of the two")
-    return network
 
 
 def _hparams(seeds: int) -> list[StudyKey]:

@@ -45,17 +45,14 @@ class Forward:
 class Algorithm(nn.Module, ABC):
     """A domain-generalization algorithm that trains `classifier ∘ featurizer` with Adam.
 
-    A subclass states its objective and nothing else. The contract, checked for every registered
-    algorithm:
+    A subclass states its objective and nothing else. What every algorithm keeps:
 
     - `update([(x, y), ...])` takes one minibatch per source domain, always in the same order of
-      domains, and makes one Adam step. All domains pass through the network together, so live
-      BatchNorm sees their union and dropout draws once. It returns detached 0-d tensors,
-      `loss` among them.
+      domains, and makes one Adam step. All domains pass through the network together. It returns
+      detached 0-d tensors, `loss` among them.
     - `predict(x)` returns logits in evaluation mode without gradients, and changes nothing.
     - All randomness comes from torch's global generator; the caller seeds it.
-    - `training_state()` holds all that later updates depend on, save that generator: loading it
-      into a freshly built algorithm continues bit for bit. It is a snapshot, not a view.
+    - `training_state()` is a snapshot of all that later updates depend on, save that generator.
     - `deployable_state()` holds the network alone: what prediction needs.
     - Parameters without `requires_grad` when the algorithm is built are never trained.
 
@@ -215,8 +212,7 @@ def domain_losses(forward: Forward) -> Tensor:
     return domain_means(rows, forward.sizes)
 
 
-def require_two_rows(algorithm: str, sizes: tuple[int, ...]) -> None:
-    """Refuse minibatches of a single row, for which the penalty is undefined."""
+def _check_two_rows(algorithm: str, sizes: tuple[int, ...]) -> None:
     if min(sizes) < 2:
         raise InputError(
             f"Expected at least 2 rows per domain for {algorithm}, but got minibatches of "
@@ -252,26 +248,24 @@ class GroupDRO(Algorithm):
 
     def objective(self, forward: Forward) -> tuple[Tensor, dict[str, Tensor]]:
         losses = domain_losses(forward)
-        self.q = self._reweighted(losses.detach())
+        nll = losses.detach()
+        if not len(self.q):
+            self.q = torch.ones_like(nll)
+        if len(self.q) != len(nll):
+            raise InputError(
+                f"Expected minibatches of {len(self.q)} source domains as before, but got "
+                f"{len(nll)}: keep the domains of a run fixed.",
+                code="differs",
+            )
+        # softmax(log q + η·CE) is the normalised product, and cannot overflow.
+        self.q = torch.softmax(self.q.log() + self.hparams["groupdro_eta"] * nll, 0)
         loss = self.q.dot(losses)
-        return loss, {"loss": loss, "nll": losses.detach().mean()}
+        return loss, {"loss": loss, "nll": nll.mean()}
 
     def load_training_state(self, state: Mapping[str, Any]) -> None:
         # The number of domains is known from the first update on, which a fresh build has not seen.
         self.q = torch.empty_like(state["module"]["q"])
         super().load_training_state(state)
-
-    def _reweighted(self, losses: Tensor) -> Tensor:
-        if not len(self.q):
-            self.q = torch.ones_like(losses)
-        if len(self.q) != len(losses):
-            raise InputError(
-                f"Expected minibatches of {len(self.q)} source domains as before, but got "
-                f"{len(losses)}: keep the domains of a run fixed.",
-                code="differs",
-            )
-        # softmax(log q + η·CE) is the normalised product, and cannot overflow.
-        return torch.softmax(self.q.log() + self.hparams["groupdro_eta"] * losses, 0)
 
 
 class IRM(Annealed):
@@ -291,7 +285,7 @@ class IRM(Annealed):
     anneal_name: ClassVar[str] = "irm_penalty_anneal_iters"
 
     def nll_and_penalty(self, forward: Forward) -> tuple[Tensor, Tensor]:
-        require_two_rows("IRM", forward.sizes)
+        _check_two_rows("IRM", forward.sizes)
         log_p = torch.log_softmax(forward.logits, 1)
         losses = nll_loss(log_p, forward.labels, reduction="none")
         slopes = losses + (log_p.exp() * log_p).sum(1)
@@ -431,7 +425,7 @@ class CORAL(Algorithm):
             )
 
     def objective(self, forward: Forward) -> tuple[Tensor, dict[str, Tensor]]:
-        require_two_rows("CORAL", forward.sizes)
+        _check_two_rows("CORAL", forward.sizes)
         nll = domain_losses(forward).mean()
         penalty = moment_distance(forward.features, forward.sizes)
         loss = nll + self.hparams["mmd_gamma"] * penalty
