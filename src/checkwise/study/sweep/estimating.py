@@ -83,7 +83,7 @@ def _of_one(study: Study, spec: DataSpec, roots: Mapping[str, str]) -> Estimate:
     examples = from_arrays(
         "made-up",
         {str(domain): (made_up(), labels) for domain in range(len(sizes))},
-        kind=kind,  # type: ignore[arg-type]
+        kind=kind,
         classes=[str(number) for number in range(classes)],
     )
     if network.kind == "backbone" and network.tune == "head":

@@ -131,7 +131,7 @@ def _status(key: RunKey, run: Path, planned: int, clock: Clock) -> RunStatus:
     if failure is not None:
         log = f"{layout.ATTEMPTS_FOLDER}/{run.name}/{failure.log}" if failure.log else None
         last = last_line(run, failure)
-        told = {"host": failure.host or None, "log": log, "last_line": last}
+        told: dict[str, Any] = {"host": failure.host or None, "log": log, "last_line": last}
         return RunStatus(key, "failed", records, planned, failure.reason, **told)
     return RunStatus(key, "interrupted" if records else "waiting", records, planned, **held)
 
