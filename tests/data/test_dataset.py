@@ -48,12 +48,6 @@ def test_labels_become_int64_and_arrays_read_only() -> None:
     assert (data.num_classes, data.sizes, data.domain_index("a")) == (2, (2,), 0)
 
 
-def test_an_unknown_domain_lists_the_known_ones() -> None:
-    data = _dataset(art=_features((1, 0)), photo=_features((2, 1)))
-    with refused("unknown: art, photo"):
-        data.domain_index("sketch")
-
-
 def test_the_fingerprint_sees_names_labels_and_values() -> None:
     base = _dataset(a=_features((1, 0), (2, 1)))
     assert _dataset(a=_features((1, 0), (2, 1))).fingerprint == base.fingerprint
@@ -109,11 +103,6 @@ def test_each_kind_of_duplicate_is_treated_by_its_rule() -> None:
     assert [y.tolist() for y in clean.y] == [[0, 0], [1, 2]]
     assert clean.ids == (("row 0", "row 6"), ("row 1", "row 3"))
     assert clean.fingerprint != data.fingerprint
-
-
-def test_without_duplicates_is_the_same_data_set_where_there_are_none() -> None:
-    data = _dataset(a=_features((1, 0), (2, 0)))
-    assert data.without_duplicates() is data
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2)), min_size=1, max_size=30))

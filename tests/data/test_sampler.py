@@ -33,14 +33,6 @@ def test_a_resumed_sampler_continues_bit_for_bit(before: int, after: int, seed: 
     assert _draw(resumed, after) == _draw(uninterrupted, after)
 
 
-def test_state_can_be_set_back_inside_a_block_and_across_blocks() -> None:
-    sampler = _sampler()
-    start = sampler.state()
-    first = _draw(sampler, 150)
-    sampler.set_state(start)
-    assert _draw(sampler, 150) == first
-
-
 def test_batches_come_from_each_pool_with_replacement() -> None:
     batches = _draw(_sampler(batch_size=50), 40)
     for position, pool in enumerate([range(10, 30), range(3), [8, 2, 6]]):

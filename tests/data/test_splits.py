@@ -7,15 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkwise.study.data import seed_hash, split
+from checkwise.study.data import split
 from tests.refusals import refused
-
-
-def test_seed_hash_gives_the_published_values() -> None:
-    expected = [894182419, 1514274641, 1325548499, 1796103049]
-    assert [seed_hash(0, domain) for domain in range(4)] == expected
-    assert seed_hash("PACS", "ERM", [0], 0, 0) == 94828300
-    assert seed_hash("PACS", "IRM", [3], 1, 2) == 648282712
 
 
 def test_out_is_the_start_of_the_shuffled_keys() -> None:

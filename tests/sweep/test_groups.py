@@ -27,7 +27,6 @@ from checkwise.study.sweep import (
     make_cohort,
     open_spec,
     plan,
-    read_study,
     work,
 )
 from checkwise.study.sweep.planning import run_config
@@ -269,23 +268,6 @@ def test_class_subsets_are_data_sets_of_their_own(tmp_path: Path) -> None:
     assert [data.sizes for data in opened] == [(20, 20)] * 3
     assert len(plan(study, roots)) == 6
     assert Study.from_dict(json.loads(json.dumps(study.as_dict()))) == study
-
-
-def test_shipped_studies_plan_their_places_and_subsets(tmp_path: Path) -> None:
-    domain = np.repeat(np.arange(4), 30)
-    np.savez(
-        tmp_path / "TaiCam.npz",
-        features=np.zeros((120, 2), np.float32),
-        label=np.tile([0, 1], 60),
-        domain=domain,
-        site=np.arange(120) // 3,
-    )
-    sites = read_study("taicam-sites")
-    keys = plan(sites, {"TaiCam": str(tmp_path / "TaiCam.npz")})
-    assert len(keys) == 144
-    assert len({key.held_out for key in keys}) == 24
-    small = read_study("officehome-small")
-    assert len(plan(small, {})) == len({key.trial_seed for key in plan(small, {})}) == 52
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,6 @@ from checkwise.study.sweep import (
     Watched,
     make_cohort,
     overview,
-    pause_after,
     read_study,
     work,
 )
@@ -224,20 +223,6 @@ def test_watching_ends_when_every_run_is_finished(
     assert looks[-1]["counts"] == {"finished": 4}
     code, printed, _ = call(capsys, "study", "status", cohort, "--watch")
     assert (code, printed) == (0, "tiny (development): 4 runs, 4 finished\n")
-
-
-def test_looking_takes_at_most_a_twentieth_of_the_time() -> None:
-    assert pause_after(0.001, 0.5) == 0.5
-    assert pause_after(0.5, 0.5) == pytest.approx(9.5)
-
-
-@pytest.mark.parametrize("words", [("--watch", "--verify"), ("--plugin", "mine.py")])
-def test_options_that_would_do_nothing_are_refused(
-    words: tuple[str, ...], cohort: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, printed, complaint = call(capsys, "study", "status", cohort, *words)
-    assert (code, printed, complaint.count("\n")) == (2, "", 1)
-    assert "--verify" in complaint
 
 
 def test_files_are_checked_on_request(cohort: Path, capsys: pytest.CaptureFixture[str]) -> None:

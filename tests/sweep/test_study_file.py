@@ -61,12 +61,6 @@ def test_shipped_studies_name_no_place_on_any_machine() -> None:
         assert "/" not in path.read_text()
 
 
-def test_roles_may_differ_between_data_sets() -> None:
-    roles = {spec.name: spec.role for spec in read_study("paper").data}
-    assert roles["PACS"] == "development"
-    assert roles["OfficeHome"] == roles["TerraIncognita"] == "evaluation"
-
-
 def test_a_study_comes_back_from_its_plain_values(tmp_path: Path) -> None:
     study = read_study(write_tiny(tmp_path))
     assert Study.from_dict(study.as_dict()) == study

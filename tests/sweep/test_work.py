@@ -162,7 +162,7 @@ def test_places_of_data_are_those_that_the_plan_noted(
     assert call(capsys, "study", "work", tmp_path / "out", "--data", f"Zoo={moved}")[0] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_worker_that_is_asked_to_stop_saves_and_gives_its_run_back(
     number: signal.Signals, study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,17 +13,12 @@ import torch
 
 from checkwise.errors import InputError
 from checkwise.store import finished, layout
-from checkwise.study.train import RunConfig
-from tests.refusals import refused
+from tests.refusals import refused, said
 from tests.runs import config, contents, train
+from tests.train.test_resume import stopping
 
 FLIPS = 60
 KEPT = config(logits="all", averages=("sma", "dense-swad"))
-
-
-def stop_after(updates: int) -> Callable[[], bool]:
-    calls = iter(range(1, 100))
-    return lambda: next(calls) == updates
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +31,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stopped") / "run"
-    assert train(folder, KEPT, stop=stop_after(8)) == "stopped"
+    assert train(folder, KEPT, stop=stopping(8)) == "stopped"
     return folder
 
 
@@ -72,54 +68,80 @@ def test_a_flipped_byte_is_refused_or_leaves_no_trace(
         else:
             assert contents(folder) == unbroken, (name, position)
     assert len(refusals) > len(places) // 2
-    for said in refusals:
-        assert "\n" not in said
-        assert any(way in said for way in ("remove", "restore what changed", "verify"))
+    for message in refusals:
+        assert "\n" not in message
+        assert any(way in message for way in ("remove", "restore what changed", "verify"))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "heldout/30.jsonl",
-        "predictions/source/step-000003.npz",
-        "predictions/heldout/30/step-000000.npz",
-        "checkpoints/step-000006.safetensors",
-    ],
-)
-def test_a_file_that_is_gone_is_named(stopped: Path, tmp_path: Path, name: str) -> None:
+def gone(name: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).unlink()
+
+
+def cut_state(folder: Path) -> None:
+    (folder / layout.RESUME_FILE).write_bytes((folder / layout.RESUME_FILE).read_bytes()[:100])
+
+
+def other_schema(folder: Path) -> None:
+    state = torch.load(folder / layout.RESUME_FILE, weights_only=True)
+    torch.save({**state, "schema": 99}, folder / layout.RESUME_FILE)
+
+
+def without_a_checksum(folder: Path) -> None:
+    torch.save({"schema": 1, "digest": "", "updates": 8}, folder / layout.RESUME_FILE)
+
+
+def of_another_run(folder: Path) -> None:
+    other = config("IRM", logits="all")
+    train(folder.parent / "other", other, stop=stopping(8))
+    shutil.copy(folder.parent / "other" / layout.RESUME_FILE, folder / layout.RESUME_FILE)
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "journal": (gone("heldout/30.jsonl"), "damaged: 30.jsonl"),
+    "shortened": (lambda f: (f / layout.SOURCE_FILE).write_bytes(b""), "damaged: source.jsonl"),
+    "logits": (gone("predictions/source/step-000003.npz"), "damaged: step-000003.npz"),
+    "held out": (gone("predictions/heldout/30/step-000000.npz"), "damaged: step-000000.npz"),
+    "weights": (gone("checkpoints/step-000006.safetensors"), "damaged: step-000006"),
+    "cut state": (cut_state, "damaged: state.pt"),
+    "schema": (other_schema, "unsupported: 99 … update checkwise"),
+    "no checksum": (without_a_checksum, "damaged: state.pt"),
+    "another run": (of_another_run, "damaged: state.pt"),
+}
+
+
+def test_what_is_gone_or_changed_is_named(stopped: Path, tmp_path: Path) -> None:
+    wrong = []
+    for what, (damage, expected) in DAMAGE.items():
+        folder = Path(shutil.copytree(stopped, tmp_path / what / "run"))
+        damage(folder)
+        try:
+            train(folder, KEPT)
+            wrong.append(f"{what}: not refused")
+        except InputError as error:
+            if not said(error, expected):
+                wrong.append(f"{what}: {error.code}: {error}")
+    assert wrong == []
+
+
+def test_another_configuration_is_refused_and_what_differs_is_named(
+    stopped: Path, tmp_path: Path
+) -> None:
     folder = Path(shutil.copytree(stopped, tmp_path / "run"))
-    (folder / name).unlink()
-    with pytest.raises(InputError, match=f"{name.rpartition('/')[2]}.*remove the run's folder"):
-        train(folder, KEPT)
+    with refused("differs: data.fingerprint (was … steps (was 13, now 20)"):
+        train(folder, replace(KEPT, steps=20, fingerprint="other"))
+    with refused("differs: the data changed"):
+        train(folder, replace(KEPT, fingerprint="f" * 64))
 
 
 def test_weights_that_vanish_where_some_are_dropped_are_missed_at_the_end(tmp_path: Path) -> None:
     asked = config(keep="feasible", keep_delta_pp="100", steps=7, record_every=2)
     folder = tmp_path / "run"
-    assert train(folder, asked, stop=stop_after(4)) == "stopped"
+    assert train(folder, asked, stop=stopping(4)) == "stopped"
     left = "step-000002.safetensors"
     (folder / layout.CHECKPOINTS_FOLDER / left).unlink()
     with pytest.raises(InputError, match=f"{left} as the run wrote it, but it was removed"):
         train(folder, asked)
     assert not finished(folder)
-
-
-def test_the_state_of_another_run_is_refused(stopped: Path, tmp_path: Path) -> None:
-    other: RunConfig = config("IRM", logits="all")
-    train(tmp_path / "other", other, stop=stop_after(8))
-    folder = Path(shutil.copytree(stopped, tmp_path / "run"))
-    shutil.copy(tmp_path / "other" / layout.RESUME_FILE, folder / layout.RESUME_FILE)
-    with refused("damaged"):
-        train(folder, KEPT)
-
-
-def test_a_state_without_a_checksum_is_refused_by_its_age(stopped: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(stopped, tmp_path / "run"))
-    torch.save({"schema": 1, "digest": "", "updates": 8}, folder / layout.RESUME_FILE)
-    with refused("damaged"):
-        train(folder, KEPT)
-    (folder / layout.RESUME_FILE).unlink()
-    assert train(folder, KEPT) == "finished"
 
 
 def test_a_changed_run_file_is_written_again_from_what_was_checked(

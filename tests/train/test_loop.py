@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import resource
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from checkwise import metrics
 from checkwise.store import layout, read_run
 from checkwise.study.data import split
 from checkwise.study.folder import LeaseLostError, take
-from checkwise.study.train import Algorithm, NetworkConfig, build_run, prepare, train_run
+from checkwise.study.train import Algorithm, build_run, train_run
 from tests.refusals import refused
 from tests.runs import config, contents, digits, ready, train
 
@@ -200,28 +199,3 @@ def test_a_folder_that_cannot_be_written_stops_with_one_line_and_resumes(
     monkeypatch.undo()
     train(tmp_path / "run")
     assert contents(tmp_path / "run") == contents(tmp_path / "unbroken")
-
-
-def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path: Path) -> None:
-    train(tmp_path / "unbroken")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, hard))
-    try:
-        with refused("system"):
-            train(tmp_path / "run", resume_seconds=0)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    train(tmp_path / "run")
-    assert contents(tmp_path / "run") == contents(tmp_path / "unbroken")
-
-
-def test_the_wrong_network_for_the_data_is_refused() -> None:
-    with refused("unsupported: digits"):
-        prepare(digits(), NetworkConfig("mlp"))
-
-
-def test_an_unknown_held_out_domain_is_refused(tmp_path: Path) -> None:
-    asked = config()
-    object.__setattr__(asked.key, "held_out", ("90",))
-    with refused("unknown: 0, 15, 30"):
-        train(tmp_path / "run", asked)

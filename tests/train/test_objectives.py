@@ -60,14 +60,6 @@ def test_coral_distance_by_hand() -> None:
     assert float(moment_distance(features, (2, 2))) == pytest.approx(2**2 + 6**2)
 
 
-def test_coral_distance_of_three_domains_by_hand() -> None:
-    """Means 0, 3, 6 and no variance on two features: squared gaps 9, 9, 36."""
-    features = torch.tensor(
-        [[0.0, 0.0], [0.0, 0.0], [3.0, 3.0], [3.0, 3.0], [6.0, 6.0], [6.0, 6.0]]
-    )
-    assert float(moment_distance(features, (2, 2, 2))) == pytest.approx((9 + 9 + 36) / 3)
-
-
 @settings(max_examples=40, deadline=None)
 @given(sizes=domain_sizes, width=st.integers(1, 40), seed=seeds)
 def test_coral_distance_is_the_mean_over_pairs(
@@ -99,12 +91,6 @@ def test_coral_distance_ignores_a_common_shift_and_the_order_of_rows(
     torch.testing.assert_close(moment_distance(features[order], (5, 7)), distance)
 
 
-def test_coral_distance_is_zero_for_one_domain_and_for_equal_domains() -> None:
-    rows = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
-    assert float(moment_distance(rows, (4,))) == 0
-    assert float(moment_distance(rows.repeat(3, 1), (4, 4, 4))) == pytest.approx(0, abs=1e-12)
-
-
 def test_coral_adds_gamma_times_the_distance() -> None:
     hparams = {"lr": 1e-3, "mmd_gamma": 0.5}
     algorithm = build_algorithm("CORAL", nn.Linear(2, 2), nn.Linear(2, 2), hparams)
@@ -121,11 +107,6 @@ def test_coral_adds_gamma_times_the_distance() -> None:
 def test_coral_refuses_a_linear_head(featurizer: nn.Module) -> None:
     with refused("unsupported: CORAL … ERM"):
         build_algorithm("CORAL", featurizer, nn.Linear(6, 3), HPARAMS)
-
-
-def test_coral_refuses_a_frozen_featurizer() -> None:
-    with refused("unsupported: MLP"):
-        build_algorithm("CORAL", nn.Linear(6, 6).requires_grad_(False), nn.Linear(6, 3), HPARAMS)
 
 
 @pytest.mark.parametrize("name", ["CORAL", "IRM"])

