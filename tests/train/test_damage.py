@@ -103,7 +103,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "held out": (gone("predictions/heldout/30/step-000000.npz"), "damaged: step-000000.npz"),
     "weights": (gone("checkpoints/step-000006.safetensors"), "damaged: step-000006"),
     "cut state": (cut_state, "damaged: state.pt"),
-    "schema": (other_schema, "unsupported: 99 … update checkwise"),
+    "schema": (other_schema, "damaged: 99 … update checkwise"),
     "no checksum": (without_a_checksum, "damaged: state.pt"),
     "another run": (of_another_run, "damaged: state.pt"),
 }
