@@ -20,7 +20,7 @@ from checkwise.errors import InputError
 from checkwise.plugins import check_loaded
 from checkwise.records import RunKey
 from checkwise.store import layout, read_run
-from checkwise.study.data import MinibatchSampler, Progress, seed_hash
+from checkwise.study.data import MinibatchSampler, Progress, seed_hash, source_domains
 from checkwise.study.folder import CohortRecord
 from checkwise.study.sweep import Study, open_spec
 from checkwise.study.train import (
@@ -37,7 +37,6 @@ from checkwise.study.train import (
     prepare,
     source_entry,
     source_pools,
-    trained_domains,
 )
 
 
@@ -189,7 +188,7 @@ class OpenRun:
     def _batches(self, count: int) -> Iterator[Tensor]:
         """Minibatches like those of training, all domains together, from a seed of their own."""
         seed = seed_hash("batchnorm", self.config.training_seed)
-        domains = trained_domains(self.config, self.data.dataset)
+        domains = source_domains(self.data.dataset, self.config.key.held_out)
         pools = source_pools(self.config, self.data.dataset)
         batch = int(self.config.hparams["batch_size"])
         sampler = MinibatchSampler(pools, batch_size=batch, seed=seed)

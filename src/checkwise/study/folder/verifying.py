@@ -80,40 +80,40 @@ def _log_faults(cohort: Path) -> Iterator[Fault]:
 def _derived_faults(cohort: Path) -> Iterator[Fault]:
     """Results of methods beside the runs; one without a record is not whole, and counts as none."""
     for folder in sorted((cohort / layout.DERIVED_FOLDER).glob("*/*")):
-        name = folder.relative_to(cohort).as_posix()
         try:
             if not has_file(folder, RECORD):
                 continue
             files = recorded_files(folder)
-            found = [replace(fault, run=name, do=AGAIN) for fault in _file_faults(folder, files)]
-            yield from found if files else [Fault(name, "damaged", "it has no checksums", AGAIN)]
+            found = [what for what, _ in _changed(folder, files)]
+            found = found if files else ["it has no checksums"]
         except (InputError, OSError) as error:
-            yield Fault(name, "damaged", str(error).rpartition(": ")[0] or str(error), AGAIN)
+            found = [str(error).rpartition(": ")[0] or str(error)]
+        name = folder.relative_to(cohort).as_posix()
+        yield from (Fault(name, "damaged", what, AGAIN) for what in found)
 
 
 def _run_faults(folder: Path) -> Iterator[Fault]:
+    found: list[tuple[str, str]] = []
     try:
-        yield from _finished_faults(folder) if finished(folder) else _unfinished_faults(folder)
+        if not finished(folder):
+            yield _unfinished(folder)
+            return
+        mark = read_mark(folder)
+        found += _changed(folder, mark.files)
+        if not any(what.startswith(layout.RUN_FILE) for what, _ in found):
+            found += _unplanned(folder, read_run(folder), mark.last_step)
     except (InputError, OSError) as error:
         what, _, do = str(error).rstrip(".").rpartition(": ")
         sent_here = not what or "--verify`" in do
-        yield Fault(folder.name, "damaged", what or do, RETRAIN if sent_here else do)
+        found.append((what or do, RETRAIN if sent_here else do))
+    yield from (Fault(folder.name, "damaged", what, do) for what, do in found)
 
 
-def _finished_faults(folder: Path) -> Iterator[Fault]:
-    mark = read_mark(folder)
-    faults = list(_file_faults(folder, mark.files))
-    yield from faults
-    if not any(fault.what.startswith(layout.RUN_FILE) for fault in faults):
-        yield from _record_faults(folder, read_run(folder), mark.last_step)
-
-
-def _unfinished_faults(folder: Path) -> Iterator[Fault]:
+def _unfinished(folder: Path) -> Fault:
     failure = last_failure(folder)
     if failure is not None:
         what = f"the last attempt failed: {failure.reason}"
-        yield Fault(folder.name, "failed", what, "put that right and run the same command again")
-        return
+        return Fault(folder.name, "failed", what, "put that right and run the same command again")
     attempt = layout.latest(folder)
     if has_file(attempt, layout.RUN_FILE):
         read_run(attempt)
@@ -122,62 +122,59 @@ def _unfinished_faults(folder: Path) -> Iterator[Fault]:
         records = len(read_journal(attempt / layout.SOURCE_FILE))
         what = f"the run is not finished ({records} records)"
         do += ": it continues where it stopped"
-    yield Fault(folder.name, "unfinished", what, do)
+    return Fault(folder.name, "unfinished", what, do)
 
 
-def _file_faults(folder: Path, files: Mapping[str, Any]) -> Iterator[Fault]:
+def _changed(folder: Path, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is not as it was recorded, and what to do about it."""
     for name, expected in files.items():
         try:
             present = fingerprint(folder, name)
         except (FileNotFoundError, NotADirectoryError):
-            yield Fault(folder.name, "damaged", f"{name} is missing", RESTORE)
-            continue
+            yield f"{name} is missing", RESTORE
         except InputError as error:
-            what = f"{name} was replaced: {str(error).rstrip('.')}"
-            yield Fault(folder.name, "damaged", what, RESTORE)
-            continue
+            yield f"{name} was replaced: {str(error).rstrip('.')}", RESTORE
         except OSError as error:
-            what = f"{name} cannot be read ({error.strerror})"
-            yield Fault(folder.name, "damaged", what, "make it readable, then verify again")
-            continue
-        if present != expected:
+            yield f"{name} cannot be read ({error.strerror})", "make it readable, then verify again"
+        else:
             size = f"{present['bytes']} bytes where {expected['bytes']} were written"
-            same_size = present["bytes"] == expected["bytes"]
-            what = f"{name} was changed ({'other content of the same size' if same_size else size})"
-            yield Fault(folder.name, "damaged", what, RESTORE)
+            if present["bytes"] == expected["bytes"]:
+                size = "other content of the same size"
+            if present != expected:
+                yield f"{name} was changed ({size})", RESTORE
     for name in kept_files(folder):
         if name not in files:
-            what = f"{name} was added after the run finished"
-            yield Fault(folder.name, "damaged", what, "move it out of the run's folder")
+            do = "move it out of the run's folder"
+            yield f"{name} was added after the run finished", do
 
 
-def _record_faults(folder: Path, run: RunRecord, last_step: int) -> Iterator[Fault]:
+def _unplanned(folder: Path, run: RunRecord, last_step: int) -> Iterator[tuple[str, str]]:
+    """Which journals are not what the run planned, and what to do about it."""
     try:
         expected = planned_steps(run.config, folder / layout.RUN_FILE)
     except InputError:
-        yield Fault(folder.name, "damaged", f"{layout.RUN_FILE} lacks the schedule", RETRAIN)
+        yield f"{layout.RUN_FILE} lacks the schedule", RETRAIN
         return
     if expected[-1] != last_step:
         done = layout.DONE_FILE
         what = f"{done} names {last_step} as the last step where {expected[-1]} was planned"
-        yield Fault(folder.name, "damaged", what, RETRAIN)
+        yield what, RETRAIN
     for name in (layout.SOURCE_FILE, *(layout.heldout_file(d) for d in run.key.held_out)):
         try:
             lines = read_journal(folder / name)
             steps: Sequence[Any] = [line.get("step") for line in lines]
-            if lines and name != layout.SOURCE_FILE:  # whose reader checks its values
+            if name != layout.SOURCE_FILE and lines:  # the source is checked by its reader
                 checked_columns(lines, folder / name)
         except FileNotFoundError:
             continue  # its missing checksum was reported
         except (InputError, OSError) as error:
-            yield Fault(folder.name, "damaged", str(error), RESTORE)
+            yield str(error), RESTORE
             continue
         if steps != expected:
             lacking = sorted(set(expected) - set(steps))
-            what = f"{name} has {len(steps)} records where {len(expected)} were planned" + (
-                f" (step {lacking[0]} is missing)" if lacking else ""
-            )
-            yield Fault(folder.name, "damaged", what, RESTORE)
+            missing = f" (step {lacking[0]} is missing)" if lacking else ""
+            what = f"{name} has {len(steps)} records where {len(expected)} were planned{missing}"
+            yield what, RESTORE
 
 
 def planned_steps(facts: Mapping[str, Any], path: Path) -> list[int]:

@@ -13,6 +13,7 @@ from checkwise.errors import InputError
 from checkwise.study.sweep.launching import ExecutorSettings, bytes_of, minutes_of
 from checkwise.study.sweep.study import OWN, DataSpec, Fixed, Role, Study
 from checkwise.study.train import (
+    HPARAM_TABLE,
     NAME,
     OPTIONAL,
     SMA_START,
@@ -30,7 +31,6 @@ from checkwise.study.train import (
     read_toml,
     whole,
 )
-from checkwise.study.train import table as hparam_rows
 from checkwise.words import listed
 
 TOP: Final = (
@@ -201,7 +201,7 @@ def _data_set(table: TomlTable, role: Role, folder: Path) -> list[DataSpec]:
 
 def _hparams(seeds: int) -> list[StudyKey]:
     """The hyperparameters that a study may set; a list has one for each of its ``seeds``."""
-    rows = {row.name: row for row in hparam_rows()}
+    rows = {row.name: row for row in HPARAM_TABLE}
     each = f", a list of one for each of the {seeds} hyperparameter seeds" if seeds else ""
 
     def key(name: str) -> StudyKey:

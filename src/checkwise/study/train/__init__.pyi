@@ -18,7 +18,6 @@ from checkwise.study.train.build import default_device as default_device
 from checkwise.study.train.build import evaluated_parts as evaluated_parts
 from checkwise.study.train.build import prepare as prepare
 from checkwise.study.train.build import source_pools as source_pools
-from checkwise.study.train.build import trained_domains as trained_domains
 from checkwise.study.train.config import SMA_START as SMA_START
 from checkwise.study.train.config import TUNES as TUNES
 from checkwise.study.train.config import Average as Average
@@ -50,7 +49,6 @@ from checkwise.study.train.hparams import default_hparams as default_hparams
 from checkwise.study.train.hparams import draw_hparams as draw_hparams
 from checkwise.study.train.hparams import hparams_for as hparams_for
 from checkwise.study.train.hparams import known_names as known_names
-from checkwise.study.train.hparams import table as table
 from checkwise.study.train.inputs import build_inputs as build_inputs
 from checkwise.study.train.loop import RESUME_SECONDS as RESUME_SECONDS
 from checkwise.study.train.loop import train_run as train_run

@@ -17,11 +17,11 @@ from torch.nn.functional import cross_entropy, nll_loss
 
 from checkwise.errors import InputError
 from checkwise.study.train.hparams import (
+    HPARAM_TABLE,
     Hyperparameter,
     forget_hparams,
     known_names,
     register_hparams,
-    table,
     unknown_name,
 )
 
@@ -525,6 +525,8 @@ def build_algorithm(
             code="missing",
         )
     kind = ALGORITHMS[name]
-    rows = {row.name: row for row in table() if row.name in ("lr", "weight_decay", *kind.reads)}
+    rows = {
+        row.name: row for row in HPARAM_TABLE if row.name in ("lr", "weight_decay", *kind.reads)
+    }
     read = {key: row.checked(hparams.get(key, row.default)) for key, row in rows.items()}
     return kind(featurizer, classifier, read)

@@ -12,7 +12,6 @@ from checkwise.study.data import (
     MinibatchSampler,
     Progress,
     SourceSplit,
-    source_domains,
     source_splits,
     target_rows,
 )
@@ -96,11 +95,6 @@ def build_run(config: RunConfig, data: TrainingData) -> tuple[Algorithm, Minibat
     pools = source_pools(config, data.dataset)
     batch = int(config.hparams["batch_size"])
     return algorithm, MinibatchSampler(pools, batch_size=batch, seed=config.training_seed)
-
-
-def trained_domains(config: RunConfig, dataset: DomainDataset) -> list[int]:
-    """Indices of the domains that are trained on."""
-    return source_domains(dataset, config.key.held_out)
 
 
 def source_pools(config: RunConfig, dataset: DomainDataset) -> list[Indices]:

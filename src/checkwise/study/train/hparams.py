@@ -96,7 +96,8 @@ _TINY: Final = 1e-12  # a learning rate of zero trains nothing
 _MANY: Final = 2.0**20  # examples per domain and update; more would not fit
 _LARGE: Final[tuple[Kind, ...]] = ("images", "features")
 
-HPARAM_TABLE: Final[tuple[Hyperparameter, ...]] = (
+# Followed by the hyperparameters of registered algorithms.
+HPARAM_TABLE: Final[list[Hyperparameter]] = [
     Hyperparameter("lr", 5e-5, _power(10, -5, -3.5), ("images",), low=_TINY),
     Hyperparameter("lr", 1e-3, _power(10, -4.5, -2.5), ("digits", "features"), low=_TINY),
     Hyperparameter("weight_decay", 0.0, _power(10, -6, -2), _LARGE),
@@ -110,7 +111,7 @@ HPARAM_TABLE: Final[tuple[Hyperparameter, ...]] = (
     Hyperparameter("irm_penalty_anneal_iters", 500, _power(10, 0, 4, int), algorithms=("IRM",)),
     Hyperparameter("vrex_lambda", 10.0, _power(10, -1, 5), algorithms=("VREx",)),
     Hyperparameter("vrex_penalty_anneal_iters", 500, _power(10, 0, 4, int), algorithms=("VREx",)),
-)
+]
 
 
 HPARAM_MEANINGS: Final[dict[str, str]] = {
@@ -127,17 +128,9 @@ HPARAM_MEANINGS: Final[dict[str, str]] = {
 }
 
 
-_OWN: list[Hyperparameter] = []
-
-
-def table() -> tuple[Hyperparameter, ...]:
-    """The table, followed by the hyperparameters of registered algorithms."""
-    return (*HPARAM_TABLE, *_OWN)
-
-
 def forget_hparams(algorithm: str) -> None:
     """Forget the hyperparameters of a registered algorithm."""
-    _OWN[:] = [row for row in _OWN if row.algorithms != (algorithm,)]
+    HPARAM_TABLE[:] = [row for row in HPARAM_TABLE if row.algorithms != (algorithm,)]
 
 
 def register_hparams(rows: Iterable[Hyperparameter]) -> None:
@@ -150,12 +143,12 @@ def register_hparams(rows: Iterable[Hyperparameter]) -> None:
                 code="exists",
             )
         row.checked(row.default)
-        _OWN.append(row)
+        HPARAM_TABLE.append(row)
 
 
 def known_names() -> tuple[str, ...]:
     """Every hyperparameter name, in the order of the table."""
-    return tuple(dict.fromkeys(row.name for row in table()))
+    return tuple(dict.fromkeys(row.name for row in HPARAM_TABLE))
 
 
 def default_hparams(kind: Kind, algorithm: str) -> dict[str, Value]:
@@ -225,4 +218,4 @@ def _rows(kind: Kind, algorithm: str) -> list[Hyperparameter]:
             "choose the kind of your inputs.",
             code="unknown",
         )
-    return [row for row in table() if row.applies_to(kind, algorithm)]
+    return [row for row in HPARAM_TABLE if row.applies_to(kind, algorithm)]

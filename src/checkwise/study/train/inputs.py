@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,33 +16,48 @@ from checkwise.study.train.backbone import Backbone
 Indices = NDArray[np.int64]
 
 
-class Inputs(Protocol):
-    """A data set as the network takes it; one per process, shared by its runs."""
+class Inputs:
+    """A data set as the network takes it; one per process, shared by its runs.
 
-    rows_at_once: int
-    in_memory: bool
+    These are activations: large, so they stay in their memory-mapped file until they are needed.
+    """
+
+    rows_at_once = 128
+    in_memory = False
+
+    def __init__(self, dataset: DomainDataset, device: str) -> None:
+        self._dataset = dataset
+        self._device = device
 
     def minibatches(
         self, domains: Sequence[int], rows: Sequence[Indices], *, random: Sequence[int]
     ) -> list[Minibatch]:
         """One minibatch per domain; ``random`` seeds what is random about it."""
+        parts = list(zip(domains, rows, strict=True))
+        return [(self.rows(*part), self._labels(*part)) for part in parts]
 
     def rows(self, domain: int, rows: Indices) -> Tensor:
         """Examples for evaluation: nothing random."""
+        return torch.from_numpy(self._dataset.rows(domain, rows)).to(self._device).float()
+
+    def _labels(self, domain: int, rows: Indices) -> Tensor:
+        return torch.from_numpy(self._dataset.y[domain][rows]).to(self._device)
 
 
-class MemoryInputs:
+class MemoryInputs(Inputs):
     """Features or digits, converted to float32 once."""
 
     rows_at_once = 1024
     in_memory = True
 
     def __init__(self, dataset: DomainDataset, device: str) -> None:
+        super().__init__(dataset, device)
         self._starts = np.cumsum([0, *dataset.sizes])
-        parts = [_as_float(dataset, x) for x in dataset.x]
-        self._x = torch.cat(parts).to(device)
+        parts = [np.array(x, dtype=np.float32) for x in dataset.x]
+        if dataset.kind != "features":
+            parts = [(x / np.float32(255)).transpose(0, 3, 1, 2) for x in parts]
+        self._x = torch.from_numpy(np.ascontiguousarray(np.concatenate(parts))).to(device)
         self._y = torch.from_numpy(np.concatenate(dataset.y)).to(device)
-        self._device = device
 
     def minibatches(
         self, domains: Sequence[int], rows: Sequence[Indices], *, random: Sequence[int]
@@ -60,30 +74,7 @@ class MemoryInputs:
         return self._x.index_select(0, index)
 
 
-class MappedInputs:
-    """Activations: large, so they stay in their memory-mapped file until they are needed."""
-
-    rows_at_once = 128
-    in_memory = False
-
-    def __init__(self, dataset: DomainDataset, device: str) -> None:
-        self._dataset = dataset
-        self._device = device
-
-    def minibatches(
-        self, domains: Sequence[int], rows: Sequence[Indices], *, random: Sequence[int]
-    ) -> list[Minibatch]:
-        parts = list(zip(domains, rows, strict=True))
-        return [(self.rows(*part), self._labels(*part)) for part in parts]
-
-    def rows(self, domain: int, rows: Indices) -> Tensor:
-        return torch.from_numpy(self._dataset.rows(domain, rows)).to(self._device).float()
-
-    def _labels(self, domain: int, rows: Indices) -> Tensor:
-        return torch.from_numpy(self._dataset.y[domain][rows]).to(self._device)
-
-
-class ImageInputs(MappedInputs):
+class ImageInputs(Inputs):
     """Decoded images, augmented for training and normalised for their backbone."""
 
     rows_at_once = 64
@@ -126,12 +117,5 @@ def build_inputs(
         assert backbone is not None
         return ImageInputs(dataset, device, backbone, augmented=augmented)
     if dataset.kind == "features" and dataset.x[0].ndim > 2:
-        return MappedInputs(dataset, device)
+        return Inputs(dataset, device)
     return MemoryInputs(dataset, device)
-
-
-def _as_float(dataset: DomainDataset, x: NDArray[np.generic]) -> Tensor:
-    if dataset.kind == "features":
-        return torch.from_numpy(np.array(x, dtype=np.float32))
-    scaled = np.array(x, dtype=np.float32) / np.float32(255)
-    return torch.from_numpy(np.ascontiguousarray(scaled.transpose(0, 3, 1, 2)))

@@ -25,7 +25,7 @@ from checkwise.store import (
     read_run,
     writing,
 )
-from checkwise.study.data import DomainDataset, described
+from checkwise.study.data import DomainDataset, described, source_domains
 from checkwise.study.folder import (
     Journal,
     Lease,
@@ -43,7 +43,6 @@ from checkwise.study.train.build import (
     build_run,
     evaluated_parts,
     splits_of,
-    trained_domains,
 )
 from checkwise.study.train.checkpoint_files import (
     drop_weights,
@@ -195,7 +194,7 @@ class _Run:
         self._lease = lease
         self._hooks = tuple(hooks)
         self._inputs = data.inputs
-        self._sources = trained_domains(config, data.dataset)
+        self._sources = source_domains(data.dataset, config.key.held_out)
         self._evaluate = Evaluator(data.inputs, evaluated_parts(config, data.dataset))
         self._algorithm, self._sampler = build_run(config, data)
         self._terms: dict[str, list[Tensor]] = {}
