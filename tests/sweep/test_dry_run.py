@@ -13,7 +13,6 @@ from PIL import Image
 
 from checkwise.cli import main
 from checkwise.study.sweep import inner_study, make_cohort, read_study
-from tests.refusals import names
 from tests.sweep.studies import write_tiny
 
 EACH = ('held_out = ["0", "75"]', 'held_out = "each"')
@@ -98,6 +97,22 @@ REFUSALS: dict[str, tuple[list[tuple[str, str]], tuple[str, ...], str]] = {
     ),
     "unknown executor": ([], ("--executor", "cluster"), "Expected an executor among local"),
     "algorithm that the study lacks": ([], ("--algorithm", "IRM"), "Expected algorithms among ERM"),
+    "hyperparameters of a seed that the study lacks": (
+        [("batch_size = 8", "lr = [1e-3, 2e-3]"), ("[runs]", "[runs]\nhparams_seeds = [0, 1]")],
+        ("--hparams-seed", "7"),
+        "Expected hparams_seeds among 0, 1, but got 7 for the study tiny",
+    ),
+    "domain that the data lack": (
+        [('["0", "75"]', '["0", ["15", "57"]]')],
+        (),
+        "but got '57': choose from 0, 15, 30, 45, 60, 75",
+    ),
+    "domain on the command line": (
+        [EACH],
+        ("--held-out", "Artt"),
+        "Expected a domain of RotatedMNIST, but got 'Artt'",
+    ),
+    "place for other data": ([ZOO], ("--data", "zoo=here"), "Expected --data for Zoo, but got"),
     "seed that the study lacks": ([], ("--trial-seed", "3"), "Expected trial_seeds among 0"),
     "place without a name": ([], ("--data", "here"), "Expected --data NAME=PATH"),
     "folder of something else": ([], ("--out", "TAKEN"), "holds other files: use another --out"),
@@ -142,44 +157,6 @@ def test_a_dry_run_of_a_cohort_that_is_there_is_accepted(
     assert call(capsys, "study", "run", study, "--out", tmp_path / "out", "--dry-run")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--algorithm", "ERMM"), "ERM"),
-        (("--hparams-seed", "7"), "hparams_seeds … 0, 1 … tiny"),
-    ],
-)
-def test_what_the_study_lacks_is_refused_before_a_folder_is_made(
-    words: tuple[str, ...],
-    said: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    study = write_tiny(
-        tmp_path,
-        ("batch_size = 8", "lr = [0.001, 0.002]"),
-        ("[runs]", "[runs]\nhparams_seeds = [0, 1]"),
-    )
-    assert names(said, both(capsys, tmp_path / "run", study, *words))
-
-
-def test_a_wrong_name_in_the_study_file_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    study = write_tiny(tmp_path, ('["0", "75"]', '["0", ["15", "57"]]'))
-    complaint = both(capsys, tmp_path / "out", study)
-    assert "Expected a domain of RotatedMNIST, but got '57'" in complaint
-    assert "0, 15, 30, 45, 60, 75" in complaint
-
-
-def test_a_wrong_name_on_the_command_line_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    study = write_tiny(tmp_path, EACH)
-    complaint = both(capsys, tmp_path / "out", study, "--held-out", "Artt")
-    assert "Expected a domain of RotatedMNIST, but got 'Artt'" in complaint
-
-
 @pytest.mark.parametrize("how", ["option", "environment", "file"])
 def test_image_folders_are_listed_and_nothing_is_decoded(
     how: str,
@@ -192,11 +169,7 @@ def test_image_folders_are_listed_and_nothing_is_decoded(
     words = ["--data", f"Zoo={zoo}"] if how == "option" else []
     if how == "environment":
         monkeypatch.setenv("CHECKWISE_DATA", str(tmp_path))
-    root = (
-        ("record_every", "record_every")
-        if how != "file"
-        else ("held_out", 'root = "Zoo"\nheld_out')
-    )
+    root = ("held_out", 'root = "Zoo"\nheld_out' if how == "file" else "held_out")
     wrong = write_tiny(tmp_path, ZOO, BACKBONE, ('["0", "75"]', '["Artt"]'), root)
     complaint = both(capsys, tmp_path / "out", wrong, *words)
     assert "Expected a domain of Zoo, but got 'Artt': choose from Art, Clipart, Photo." in complaint
@@ -232,14 +205,6 @@ def test_names_of_data_that_are_not_there_are_not_checked(
     assert "Held-out names not checked: Zoo not found.\n" in printed
     assert call(capsys, "study", "run", study, "--out", tmp_path / "out", *words)[0] == 2
     assert not (tmp_path / "out").exists()
-
-
-def test_a_place_for_other_data_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    study = write_tiny(tmp_path, ZOO)
-    complaint = both(capsys, tmp_path / "out", study, "--data", "zoo=here")
-    assert "Expected --data for Zoo, but got 'zoo'" in complaint
 
 
 def test_inner_runs_are_planned_without_decoding(
