@@ -11,6 +11,7 @@ from checkwise.predict.function import FunctionName as FunctionName
 from checkwise.predict.outputs import known_facts as known_facts
 from checkwise.predict.outputs import saved_facts as saved_facts
 from checkwise.predict.stopping import ONE_THREAD as ONE_THREAD
+from checkwise.predict.stopping import Child as Child
 from checkwise.predict.stopping import stopped_by as stopped_by
 from checkwise.predict.stopping import terminated_like_interrupted as terminated_like_interrupted
 from checkwise.predict.workers import Failure as Failure

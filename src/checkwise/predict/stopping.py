@@ -1,12 +1,16 @@
-"""Processes: which signal stopped one, and the environment of one that computes on one thread."""
+"""Processes: those of our own, which signal stopped one, an environment for one thread."""
 
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from io import BytesIO
+from typing import Any, Final
 
 
 @contextmanager
@@ -40,3 +44,39 @@ ONE_THREAD: Final = {
     "MALLOC_MMAP_THRESHOLD_": str(2**33),
     "MALLOC_TOP_PAD_": str(2**26),
 }
+
+
+class Child:
+    """A Python process with pipes to it and from it, and a log of what it says on stderr."""
+
+    def __init__(
+        self, *words: str, env: Mapping[str, str], stdout: int = subprocess.PIPE, **options: Any
+    ) -> None:
+        with ExitStack() as stack:  # where the process cannot start, the log is closed
+            self._log = stack.enter_context(tempfile.TemporaryFile())
+            self.process = subprocess.Popen(
+                [sys.executable, *words],
+                stdin=subprocess.PIPE,
+                stdout=stdout,
+                stderr=self._log,
+                env=env,
+                **options,
+            )
+            stack.pop_all()
+        assert self.process.stdin is not None
+        self.to = self.process.stdin
+        self.replies = self.process.stdout or BytesIO()
+
+    def last_line(self) -> str:
+        """What it said last; "" if nothing."""
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def close(self) -> None:
+        """Wait for its end, and let go of it."""
+        self.process.wait()
+        with suppress(OSError):  # what it never read
+            self.to.close()
+        self.replies.close()
+        self._log.close()

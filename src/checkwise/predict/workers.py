@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-import tempfile
 import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,7 @@ from typing import Any
 from checkwise.errors import CheckwiseError, CheckwiseWarning
 from checkwise.predict.function import FunctionName
 from checkwise.predict.outputs import Facts, Known
-from checkwise.predict.stopping import ONE_THREAD
+from checkwise.predict.stopping import ONE_THREAD, Child
 from checkwise.store import FileState, Predictions, StoreError, writing
 
 LOOK_SECONDS = 1.0  # between looks at the progress
@@ -45,22 +42,15 @@ class Worker:
     """
 
     def __init__(self, name: FunctionName, *, lock: int, sha256: str | None = None) -> None:
-        with ExitStack() as stack:  # where the process cannot start, the log is closed
-            self._log = stack.enter_context(tempfile.TemporaryFile())
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "checkwise.predict.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                # As many threads as the user says, or one: the same for any number of workers.
-                env={**ONE_THREAD, **os.environ},
-                pass_fds=[lock],
-                start_new_session=True,  # Ctrl-C reaches the parent alone
-            )
-            stack.pop_all()
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._to, self._from = self._process.stdin, self._process.stdout
+        self._child = Child(
+            "-P",
+            "-m",
+            "checkwise.predict.worker",
+            # As many threads as the user says, or one: the same for any number of workers.
+            env={**ONE_THREAD, **os.environ},
+            pass_fds=[lock],
+            start_new_session=True,  # Ctrl-C reaches the parent alone
+        )
         self._name = name
         self.sha256 = sha256
         self._loaded = False
@@ -86,9 +76,9 @@ class Worker:
             StoreError: outputs cannot be written.
         """
         try:
-            self._to.write(json.dumps(request).encode() + b"\n")
-            self._to.flush()
-            line = self._from.readline()
+            self._child.to.write(json.dumps(request).encode() + b"\n")
+            self._child.to.flush()
+            line = self._child.replies.readline()
         except OSError:
             line = b""
         if not line.endswith(b"\n"):
@@ -103,28 +93,22 @@ class Worker:
     @property
     def alive(self) -> bool:
         """Whether the process still runs."""
-        return self._process.poll() is None
+        return self._child.process.poll() is None
 
     def kill(self) -> None:
         """End the process at once; a thread that waits for its reply goes on."""
-        self._process.kill()
+        self._child.process.kill()
 
     def close(self) -> None:
         """Let the process end, and wait for it."""
         with suppress(OSError):
-            self._to.write(b'{"end": true}\n')
-            self._to.flush()
-        self._process.wait()
-        with suppress(OSError):
-            self._to.close()
-        self._from.close()
-        self._log.close()
+            self._child.to.write(b'{"end": true}\n')
+            self._child.to.flush()
+        self._child.close()
 
     def _how_it_ended(self) -> str:
-        code = self._process.wait()
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
-        last = f", after printing: {lines[-1][:200]}" if lines else ""
+        code, line = self._child.process.wait(), self._child.last_line()
+        last = f", after printing: {line[:200]}" if line else ""
         killed = " (out of memory?)" if code == -9 else ""
         return f"the process of the function ended with exit code {code}{killed}{last}"
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-import tempfile
 import time
 from contextlib import suppress
 from dataclasses import asdict
-from typing import IO, Any
+from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.predict import ONE_THREAD
+from checkwise.predict import ONE_THREAD, Child
 from checkwise.study.sweep.launching import (
     TAKES,
     Executor,
@@ -37,57 +35,43 @@ class LocalExecutor:
 
 class _Processes:
     def __init__(self, job: Any, workers: int) -> None:
-        self._command = [sys.executable, "-m", type(job).__module__, json.dumps(asdict(job))]
-        self._workers = [_start(self._command) for _ in range(workers)]
+        self._words = ["-m", type(job).__module__, json.dumps(asdict(job))]
+        self._workers = [self._start() for _ in range(workers)]
         self._spare = workers * (1 + getattr(job, "retries", 0))
+
+    def _start(self) -> Child:
+        # Ctrl-C reaches the parent alone, which then asks each worker to stop.
+        environment = {**os.environ, **ONE_THREAD}
+        nowhere = subprocess.DEVNULL
+        return Child(*self._words, env=environment, stdout=nowhere, start_new_session=True)
 
     def alive(self) -> int:
         """How many work; one that was killed, perhaps by its run, is replaced."""
-        for place, (process, log) in enumerate(self._workers):
-            if self._spare and (process.poll() or 0) < 0:
+        for place, worker in enumerate(self._workers):
+            if self._spare and (worker.process.poll() or 0) < 0:
                 self._spare -= 1
-                assert process.stdin is not None
-                process.stdin.close()
-                log.close()
-                self._workers[place] = _start(self._command)
-        return sum(process.poll() is None for process, _ in self._workers)
+                worker.close()
+                self._workers[place] = self._start()
+        return sum(worker.process.poll() is None for worker in self._workers)
 
     def stop(self) -> list[str]:
-        for process, _ in self._workers:
+        for worker in self._workers:
             with suppress(ProcessLookupError):
-                process.terminate()
+                worker.process.terminate()
         end = time.monotonic() + PATIENCE_SECONDS
         failures = []
-        for process, log in self._workers:
+        for worker in self._workers:
             try:
-                process.wait(max(0.0, end - time.monotonic()))
+                code = worker.process.wait(max(0.0, end - time.monotonic()))
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            assert process.stdin is not None
-            process.stdin.close()
-            with log:
-                log.seek(0)
-                lines = log.read().decode(errors="replace").strip().splitlines()
-            if process.returncode:
-                reason = f"A worker ended with exit code {process.returncode}."
-                failures.append(lines[-1] if lines else reason)
+                worker.process.kill()
+                code = worker.process.wait()
+            if code:
+                reason = f"A worker ended with exit code {code}."
+                failures.append(worker.last_line() or reason)
+            worker.close()
         self._workers = []
         return failures
-
-
-def _start(command: list[str]) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
-    log = tempfile.TemporaryFile()  # noqa: SIM115  (closed by stop)
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=log,
-        env={**os.environ, **ONE_THREAD},
-        # Ctrl-C reaches the parent alone, which then asks each worker to stop.
-        start_new_session=True,
-    )
-    return process, log
 
 
 def get_executor(settings: ExecutorSettings) -> Executor:

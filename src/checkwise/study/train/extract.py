@@ -10,9 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
@@ -24,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.predict import ONE_THREAD
+from checkwise.predict import ONE_THREAD, Child
 from checkwise.study.data import DomainDataset, Extract, Progress, frozen_features
 from checkwise.study.train.backbone import Backbone, frozen_part
 from checkwise.study.train.config import NetworkConfig, Tune
@@ -34,78 +32,45 @@ from checkwise.study.train.networks import build_backbone
 @contextmanager
 def child_processes(backbone: str, tune: Tune) -> Iterator[Extract]:
     """Yield a function from images to features; a child starts for each thread that calls it."""
-    children: list[_Child] = []
-    idle: SimpleQueue[_Child] = SimpleQueue()
+    children: list[Child] = []
+    idle: SimpleQueue[Child] = SimpleQueue()
 
     def extract(images: NDArray[Any]) -> NDArray[Any]:
         try:
             child = idle.get_nowait()
         except Empty:
-            child = _Child(backbone, tune)
+            environment = {**os.environ, **ONE_THREAD}
+            child = Child("-m", "checkwise.study.train.extract", env=environment)
             children.append(child)
+            with suppress(BrokenPipeError):  # the first batch reports why the child ended
+                _send(child, (sys.path, backbone, tune))
         try:
-            return child.extract(images)
+            _send(child, np.array(images))
+            features: NDArray[Any] = pickle.load(child.replies)
+        except (OSError, EOFError, pickle.UnpicklingError) as error:
+            code = child.process.wait(timeout=60)
+            raise InputError(
+                f"Expected features from the backbone {backbone!r}, but its process ended with: "
+                f"{child.last_line() or 'no message'} (exit code {code}): build the backbone in "
+                "Python to see it fail, with "
+                f"checkwise.study.train.networks.build_backbone({backbone!r}).",
+                code="system",
+            ) from error
         finally:
             idle.put(child)
+        return features
 
     try:
         yield extract
     finally:
         for child in children:
-            child.stop()
+            child.process.kill()
+            child.close()
 
 
-class _Child:
-    """One child process; used by one thread at a time."""
-
-    def __init__(self, backbone: str, tune: Tune) -> None:
-        self._backbone = backbone
-        with ExitStack() as stack:  # where the process cannot start, the log is closed
-            self._log = stack.enter_context(tempfile.TemporaryFile())
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "checkwise.study.train.extract"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                env={**os.environ, **ONE_THREAD},
-            )
-            stack.pop_all()
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._to, self._from = self._process.stdin, self._process.stdout
-        with suppress(BrokenPipeError):  # the first batch reports why the child ended
-            self._send((sys.path, backbone, tune))
-
-    def _send(self, message: object) -> None:
-        pickle.dump(message, self._to, pickle.HIGHEST_PROTOCOL)
-        self._to.flush()
-
-    def extract(self, images: NDArray[Any]) -> NDArray[Any]:
-        """Send a batch and wait for its features."""
-        try:
-            self._send(np.array(images))
-            features: NDArray[Any] = pickle.load(self._from)
-        except (OSError, EOFError, pickle.UnpicklingError) as error:
-            code = self._process.wait(timeout=60)
-            self._log.seek(0)
-            lines = self._log.read().decode(errors="replace").strip().splitlines()
-            raise InputError(
-                f"Expected features from the backbone {self._backbone!r}, but its process ended "
-                f"with: {lines[-1] if lines else 'no message'} (exit code {code}): build the "
-                "backbone in Python to see it fail, with "
-                f"checkwise.study.train.networks.build_backbone({self._backbone!r}).",
-                code="system",
-            ) from error
-        return features
-
-    def stop(self) -> None:
-        """End the process at once."""
-        self._process.kill()
-        self._process.wait()
-        self._from.close()
-        with suppress(BrokenPipeError):  # a batch that the dead child never read
-            self._to.close()
-        self._log.close()
+def _send(child: Child, message: object) -> None:
+    pickle.dump(message, child.to, pickle.HIGHEST_PROTOCOL)
+    child.to.flush()
 
 
 @cache
