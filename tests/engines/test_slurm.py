@@ -28,9 +28,11 @@ def start(cluster: SlurmCluster, study: object, out: Path, *words: object) -> Sw
 
 
 def kill_and_requeue(sweep: Sweep, cluster: SlurmCluster) -> None:
-    """Kill the process of one worker; requeue the second job, which starts once more."""
+    """Kill the process of the first job; requeue the second, which starts once more."""
     pids = sweep.pids()
-    os.kill(min(pids), signal.SIGKILL)
+    for pid in pids:
+        if b"SLURM_ARRAY_TASK_ID=0" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            os.kill(pid, signal.SIGKILL)
     array = min(cluster.jobs()).partition("_")[0]
     cluster.run("scontrol", "requeue", f"{array}_1")
     sweep.wait(lambda: bool(sweep.pids() - pids))
