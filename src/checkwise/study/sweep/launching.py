@@ -31,12 +31,11 @@ class JobLike(Protocol):
     """What every worker has to know: a frozen dataclass of plain values that JSON can carry.
 
     The module that defines its class has a function ``work(job, *, stop)``, and takes the job as
-    JSON when it is run with ``python -m``.
+    JSON when it is run with ``python -m``. Launcher and workers share the folder ``cohort``.
     """
 
     @property
-    def cohort(self) -> str:
-        """The folder that launcher and workers share."""
+    def cohort(self) -> str: ...
 
 
 class Workers(Protocol):
@@ -65,21 +64,22 @@ def run_job(job: Callable[..., Any], work: Callable[..., object]) -> None:
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda *_: stopping.set())
-    threading.Thread(target=_await_end_of_input, args=(stopping,), daemon=True).start()
+
+    def await_end_of_input() -> None:
+        while os.read(0, 4096):
+            pass
+        stopping.set()
+
+    threading.Thread(target=await_end_of_input, daemon=True).start()
+    code = 0
     try:
         work(job(**json.loads(sys.argv[1])), stop=stopping.is_set)
     except CheckwiseError as error:
-        print(" ".join(str(error).split()), file=sys.stderr, flush=True)
-        os._exit(2)
+        print(" ".join(str(error).split()), file=sys.stderr)
+        code = 2
     # The thread above still reads standard input; an ordinary exit would wait for its lock.
     sys.stderr.flush()
-    os._exit(0)
-
-
-def _await_end_of_input(stopping: threading.Event) -> None:
-    while os.read(0, 4096):
-        pass
-    stopping.set()
+    os._exit(code)
 
 
 # The settings that each executor takes, besides the number of workers.
@@ -127,11 +127,11 @@ def minutes_of(time: str) -> int:
     parts = clock.split(":")
     # Slurm's own formats: minutes[:seconds], hours:minutes:seconds, days-hours[:minutes[:seconds]]
     units = (3600, 60, 1) if dash or len(parts) == 3 else (60, 1)
-    plain = all(part.isdecimal() for part in ((days, *parts) if dash else parts))
+    plain = all(map(str.isdecimal, [days, *parts] if dash else parts))
     seconds = 0
     if plain and len(parts) <= len(units):
-        whole = int(days or 0) * 86400
-        seconds = whole + sum(int(p) * unit for p, unit in zip(parts, units, strict=False))
+        amounts = zip(parts, units, strict=False)
+        seconds = int(days or 0) * 86400 + sum(int(part) * unit for part, unit in amounts)
     if seconds == 0:
         raise InputError(
             "Expected `time` (--time) in minutes, as hours:minutes:seconds or as days-hours, but "
@@ -251,8 +251,8 @@ WATCH_SECONDS = 0.5
 class Ended:
     """How workers ended: one line for each that failed, and the signal that stopped them, or 0."""
 
-    failures: tuple[str, ...]
-    interrupted: int
+    failures: tuple[str, ...] = ()
+    interrupted: int = 0
 
 
 def run_workers(

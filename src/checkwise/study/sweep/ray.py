@@ -44,7 +44,9 @@ class RayExecutor:
         """Connect to the cluster and start the tasks."""
         import ray
 
-        began = self._connect()
+        began = not ray.is_initialized()  # or this process is connected already
+        if began:
+            self._connect()
         try:
             self._check_resources()
         except BaseException:
@@ -56,14 +58,13 @@ class RayExecutor:
         tasks = [task.remote(RemoteWorker(job, folder)) for _ in range(workers)]
         return _Tasks(tasks, folder, began)
 
-    def _connect(self) -> bool:
-        """Whether this process connected; it may be connected already."""
+    def _connect(self) -> None:
         import ray
 
-        if ray.is_initialized():
-            return False
+        host, colon, port = (self._address or "").rpartition("://")[2].rpartition(":")
         try:
-            _knock(self._address)
+            if colon and port.isdecimal():  # where nothing listens Ray would try for minutes
+                socket.create_connection((host, int(port)), timeout=10).close()
             ray.init(
                 address=self._address or "local",
                 include_dashboard=None if self._address else False,
@@ -77,7 +78,6 @@ class RayExecutor:
                 "correct --address.",
                 code="system",
             ) from None
-        return True
 
     def _check_resources(self) -> None:
         """Refuse workers that no node of the cluster could ever take."""
@@ -96,13 +96,6 @@ class RayExecutor:
                 "lower --cpus, --gpus or --memory.",
                 code="system",
             )
-
-
-def _knock(address: str | None) -> None:
-    """Refuse an address at which nothing listens; Ray would try it again for minutes."""
-    host, colon, port = (address or "").rpartition("://")[2].rpartition(":")
-    if colon and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 class _Tasks:

@@ -142,7 +142,7 @@ def run_sweep(
     state and end.
     """
     open_runs = [run for run in cohort_status(cohort) if run.state != "finished"]
-    ended = Ended((), interrupted=0)
+    ended = Ended()
     if open_runs:
         limits = {"resume_seconds": resume_seconds, "takeover": takeover, "retries": retries}
         job = _job(cohort, begin_round(cohort.path, roots), roots, plugins, **limits)

@@ -25,6 +25,7 @@ from checkwise.study.train.algorithms import Algorithm
 from checkwise.study.train.config import SMA_START, Average
 
 AVERAGED_AT_ONCE = 32
+_SUMS = ("block", "segment", "sma", "valley")
 
 
 class Averages:
@@ -75,10 +76,7 @@ class Averages:
     def state(self) -> dict[str, Any]:
         """Sums, counts and the state of the search."""
         return {
-            "block": self._block.state(),
-            "segment": self._segment.state(),
-            "sma": self._sma.state(),
-            "valley": self._valley.state(),
+            **{name: getattr(self, f"_{name}").state() for name in _SUMS},
             "search": self._search.state(),
             "segments": {str(index): parts for index, parts in self._segments.items()},
             "added": self._added,
@@ -87,7 +85,7 @@ class Averages:
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state``."""
-        for name in ("block", "segment", "sma", "valley"):
+        for name in _SUMS:
             getattr(self, f"_{name}").load_state(state[name])
         self._search.load_state(state["search"])
         self._segments = {int(index): list(parts) for index, parts in state["segments"].items()}
@@ -100,8 +98,8 @@ class Averages:
         self._names = [name for name, _ in named]
         self._parameters = [parameter.detach() for _, parameter in named]
         device = self._parameters[0].device  # a saved state is loaded on the CPU
-        for part in (self._block, self._segment, self._sma, self._valley):
-            part.move(device)
+        for name in _SUMS:
+            getattr(self, f"_{name}").move(device)
         self._segments = {i: [t.to(device) for t in s] for i, s in self._segments.items()}
 
     def _flush(self) -> None:

@@ -24,8 +24,6 @@ from checkwise.study.train.hparams import Kind
 from checkwise.study.train.inputs import Indices, Inputs, build_inputs
 from checkwise.study.train.networks import digits_network
 
-_TAKES = {"digits": ("digits",), "mlp": ("features",), "linear": ("features",)}
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
@@ -70,11 +68,11 @@ def prepare(
 
 def check_kind(network: NetworkConfig, kind: Kind, name: str) -> None:
     """Refuse a network that does not take the examples of a data set."""
-    wanted = _TAKES.get(network.kind, ("images",))
-    if kind not in wanted:
+    takes = {"digits": "digits", "mlp": "features", "linear": "features", "backbone": "images"}
+    if kind != takes[network.kind]:
         fitting = {"digits": "digits", "features": "mlp or linear", "images": "backbone"}
         raise InputError(
-            f"Expected {' or '.join(wanted)} for the network {network.kind!r}, but got {kind} in "
+            f"Expected {takes[network.kind]} for the network {network.kind!r}, but got {kind} in "
             f"{name}: use the network {fitting[kind]}.",
             code="unsupported",
         )
@@ -140,22 +138,20 @@ def evaluated_parts(config: RunConfig, dataset: DomainDataset) -> list[Part]:
 
 def _network(config: RunConfig, data: TrainingData) -> Network:
     dropout = float(config.hparams.get("resnet_dropout", 0.0))
-    classes = data.dataset.num_classes
+    classes, width = data.dataset.num_classes, data.dataset.x[0].shape[-1]
     network = config.network
     if network.kind == "digits":
-        return digits_network(classes, channels=data.dataset.x[0].shape[-1])
-    if network.kind == "backbone" and network.tune != "head":
-        backbone = backbone_named(network.backbone)
-        return trainable_part(
-            backbone,
-            network.tune,
-            classes,
-            dropout=dropout,
-            freeze_bn=network.freeze_bn,
-            bn_momentum=network.bn_momentum,
-            channels_last=network.channels_last,
-        )
-    width = data.dataset.x[0].shape[-1]
+        return digits_network(classes, channels=width)
     if network.kind == "linear":
         return linear_head(width, classes, dropout=dropout)
-    return mlp_head(width, classes, hidden=network.hidden, dropout=dropout)
+    if network.kind == "mlp" or network.tune == "head":
+        return mlp_head(width, classes, hidden=network.hidden, dropout=dropout)
+    return trainable_part(
+        backbone_named(network.backbone),
+        network.tune,
+        classes,
+        dropout=dropout,
+        freeze_bn=network.freeze_bn,
+        bn_momentum=network.bn_momentum,
+        channels_last=network.channels_last,
+    )

@@ -41,16 +41,13 @@ def resnet50() -> Backbone:
 
 def as_backbone(network: nn.Sequential, size: int = 224) -> Backbone:
     """A network of `resnet`, cut before its last two stages."""
-    network.eval()
-    early, second_last, last_stage = (
-        nn.Sequential(OrderedDict([*network.named_children()][part]))
-        for part in (slice(6), slice(6, 7), slice(7, None))
-    )
-    stem = nn.Sequential(OrderedDict([*network.named_children()][:7]))
+    parts = [*network.eval().named_children()]
+    cuts = (slice(7), slice(7, None), slice(6), slice(6, 7))
+    stem, last_stage, *halves = (nn.Sequential(OrderedDict(parts[cut])) for cut in cuts)
     width = 32 * len(network.get_parameter("conv1.weight"))
     cut = (width // 2, size // 16, size // 16)
     return Backbone(
-        stem, last_stage, cut, width, size, _RGB_MEAN, _ONE, halves=(early, second_last)
+        stem, last_stage, cut, width, size, _RGB_MEAN, _ONE, halves=(halves[0], halves[1])
     )
 
 
