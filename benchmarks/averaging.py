@@ -23,6 +23,7 @@ from checkwise.study.train import (
     Averages,
     Network,
     build_algorithm,
+    frozen_part,
     lite0,
     mlp_head,
     trainable_part,
@@ -40,8 +41,8 @@ def head() -> tuple[Network, Tensor]:
 def last_stage() -> tuple[Network, Tensor]:
     """The last stage of EfficientNet-Lite0 with live BatchNorm."""
     backbone = lite0()
-    assert backbone.cut is not None
-    return trainable_part(backbone, "last-stage", 7), torch.randn(ROWS, *backbone.cut)
+    cut = frozen_part(backbone, "last-stage").shape
+    return trainable_part(backbone, "last-stage", 7), torch.randn(ROWS, *cut)
 
 
 def hook_block(hook: Averages, algorithm: Algorithm) -> Callable[[], None]:

@@ -52,7 +52,7 @@ def test_the_shape_after_the_frozen_part_follows_the_size_of_the_images(backbone
 
 
 def test_a_backbone_without_a_second_last_stage_is_refused() -> None:
-    whole = Backbone(nn.Identity(), nn.Identity(), None, 3, 8, (0.5,) * 3, (0.5,) * 3)
+    whole = Backbone((nn.Identity(),), 3, 8, (0.5,) * 3, (0.5,) * 3)
     with refused("unsupported"):
         frozen_part(whole, "last-two-stages")
 

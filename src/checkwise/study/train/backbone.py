@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -51,22 +52,31 @@ def dropout_layer(rate: float) -> nn.Module:
 
 @dataclass(frozen=True)
 class Backbone:
-    """A pretrained network as two modules in sequence, and the pixels they expect.
+    """A pretrained network as modules in sequence, and the pixels they expect.
 
-    `stem` maps [n, 3, `size`, `size`] to [n, *`cut`]; `last_stage` maps that to [n, `width`].
-    `cut` is None where the network could not be cut: then `stem` is all of it. `halves` is the
-    stem again, as what comes before the second-to-last stage and that stage; None where it is not
-    known. `mean` and `std` are per channel, on the 0–1 scale.
+    `stages` are all but the last two stages, these two, and what follows the last with it; or one
+    module, where the network could not be cut. Together they map [n, 3, `size`, `size`] to
+    [n, `width`]. `mean` and `std` are per channel, on the 0–1 scale.
     """
 
-    stem: nn.Module
-    last_stage: nn.Module
-    cut: tuple[int, ...] | None
+    stages: tuple[nn.Module, ...]
     width: int
     size: int
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
-    halves: tuple[nn.Module, nn.Module] | None = None
+
+    @property
+    def stem(self) -> nn.Module:
+        """All but the last stage; all of a network that could not be cut."""
+        if len(self.stages) == 1:
+            return self.stages[0]
+        parts = (stage.named_children() for stage in self.stages[:-1])
+        return nn.Sequential(OrderedDict(chain.from_iterable(parts)))
+
+    @property
+    def last_stage(self) -> nn.Module:
+        """The last stage and what follows it; nothing of a network that could not be cut."""
+        return self.stages[-1] if len(self.stages) > 1 else nn.Identity()
 
     def normalise(self, pixels: Tensor) -> Tensor:
         """Pixels 0–255 [n, 3, h, w], of any type, as the float32 input the network was trained on.
@@ -98,8 +108,8 @@ def frozen_part(backbone: Backbone, tune: Tune, *, size: int | None = None) -> F
     the activations these stages start from, `all` freezes nothing. The module is in evaluation
     mode and without gradients; run it under `torch.inference_mode()`.
     """
-    uncut = {"last-stage": backbone.cut is None, "last-two-stages": backbone.halves is None}
-    if uncut.get(tune):
+    learns = {"head": 0, "last-stage": 1, "last-two-stages": 2}
+    if learns.get(tune) and len(backbone.stages) == 1:
         raise InputError(
             f'Expected a backbone with known stages for `tune = "{tune}"`, but got one that could '
             'not be cut there: use `tune = "head"` or "all", or a ResNet or EfficientNet.',
@@ -108,14 +118,8 @@ def frozen_part(backbone: Backbone, tune: Tune, *, size: int | None = None) -> F
     side = size or backbone.size
     if tune == "all":
         return FrozenPart(None, (3, side, side))
-    parts = [backbone.stem, backbone.last_stage] if tune == "head" else [backbone.stem]
-    if tune == "last-two-stages" and backbone.halves:
-        parts = [backbone.halves[0]]
-    module = nn.Sequential(*parts).requires_grad_(False).eval()
-    if tune == "head":
-        return FrozenPart(module, (backbone.width,))
-    if tune == "last-stage" and backbone.cut is not None and side == backbone.size:
-        return FrozenPart(module, backbone.cut)
+    frozen = backbone.stages[: len(backbone.stages) - learns[tune]]
+    module = nn.Sequential(*frozen).requires_grad_(False).eval()
     with torch.inference_mode():
         return FrozenPart(module, tuple(module(torch.zeros(1, 3, side, side)).shape[1:]))
 
@@ -143,8 +147,8 @@ def trainable_part(
     live = {"last_stage": backbone.last_stage, "dropout": dropout_layer(dropout)}
     if tune == "all":
         live = {"stem": backbone.stem, **live}
-    elif tune == "last-two-stages" and backbone.halves is not None:
-        live = {"second_last_stage": backbone.halves[1], **live}
+    elif tune == "last-two-stages":
+        live = {"second_last_stage": backbone.stages[1], **live}
     # A copy, so that the backbone stays pretrained for the next run.
     parts = copy.deepcopy(OrderedDict(live))
     featurizer = _FixedStatistics(parts) if freeze_bn else nn.Sequential(parts)

@@ -17,13 +17,10 @@ from checkwise.study.train.schema import UnfitError, from_plain, key, names, num
 from checkwise.words import shortened, shown
 
 NetworkKind: TypeAlias = Literal["digits", "mlp", "linear", "backbone"]
-NETWORK_KINDS: Final[tuple[NetworkKind, ...]] = get_args(NetworkKind)
 Logits: TypeAlias = Literal["none", "outcomes", "source-half", "source", "all"]
-LOGITS: Final[tuple[Logits, ...]] = get_args(Logits)
 Tune: TypeAlias = Literal["head", "last-stage", "last-two-stages", "all"]
 TUNES: Final[tuple[Tune, ...]] = get_args(Tune)
 Keep: TypeAlias = Literal["all", "feasible", "none"]
-KEEPS: Final[tuple[Keep, ...]] = get_args(Keep)
 Average: TypeAlias = Literal["sma", "dense-swad"]
 AVERAGES: Final[tuple[Average, ...]] = get_args(Average)
 SMA_START: Final = 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
@@ -38,25 +39,11 @@ def digits_network(classes: int, *, channels: int = 1) -> Network:
     return Network(featurizer, nn.Linear(_WIDTH, classes), _WIDTH)
 
 
-_ALL: Final = slice(None)
-_BUT_LAST: Final = slice(None, -1)
-_LAST: Final = slice(-1, None)
-_BUT_TWO: Final = slice(None, -2)
-_SECOND_LAST_STAGE: Final = slice(-2, -1)
-
-# Families whose forward pass is a plain sequence: attributes before the last stage, of that stage
-# and what follows; then the first of these again, before the second-to-last stage and of it.
-_EFFICIENTNET: Final = (
-    {"conv_stem": _ALL, "bn1": _ALL, "blocks": _BUT_LAST},
-    {"blocks": _LAST, "conv_head": _ALL, "bn2": _ALL, "global_pool": _ALL},
-    {"conv_stem": _ALL, "bn1": _ALL, "blocks": _BUT_TWO},
-    {"blocks": _SECOND_LAST_STAGE},
-)
-_RESNET: Final = (
-    dict.fromkeys(("conv1", "bn1", "act1", "maxpool", "layer1", "layer2", "layer3"), _ALL),
-    dict.fromkeys(("layer4", "global_pool"), _ALL),
-    dict.fromkeys(("conv1", "bn1", "act1", "maxpool", "layer1", "layer2"), _ALL),
-    {"layer3": _ALL},
+_LAYERS: Final = ("layer1", "layer2", "layer3", "layer4")
+# Families whose forward pass is a plain sequence of these attributes, and where its stages are.
+_FAMILIES: Final = (
+    (("conv_stem", "bn1", "blocks", "conv_head", "bn2", "global_pool"), "blocks"),
+    (("conv1", "bn1", "act1", "maxpool", *_LAYERS, "global_pool"), ""),
 )
 
 
@@ -86,26 +73,27 @@ def timm_backbone(name: str, *, pretrained: bool = True) -> Backbone:
     mean, std = ((float(r), float(g), float(b)) for r, g, b in (facts["mean"], facts["std"]))
     with torch.inference_mode():
         whole: Tensor = model(probe)
-        width = whole.shape[1]
-        for stem, last_stage, early, second_last in _cuts(model):
-            activations = stem(probe)
-            if torch.allclose(last_stage(activations), whole, rtol=1e-4, atol=1e-5):
-                cut, halves = tuple(activations.shape[1:]), (early, second_last)
-                return Backbone(stem, last_stage, cut, width, size, mean, std, halves)
-    return Backbone(model, nn.Identity(), None, width, size, mean, std)
+        stages: tuple[nn.Module, ...] = (model,)
+        for sequence, last in filter(None, (_sequence(model, *family) for family in _FAMILIES)):
+            if torch.allclose(sequence(probe), whole, rtol=1e-4, atol=1e-5):
+                stages = (sequence[: last - 1], sequence[last - 1 : last], sequence[last:])
+    return Backbone(stages, whole.shape[1], size, mean, std)
 
 
-def _cuts(model: nn.Module) -> list[list[nn.Sequential]]:
-    return [
-        [nn.Sequential(*(_part(model, *named) for named in part.items())) for part in parts]
-        for parts in (_EFFICIENTNET, _RESNET)
-        if all(hasattr(model, attribute) for part in parts for attribute in part)
-    ]
-
-
-def _part(model: nn.Module, attribute: str, stages: slice) -> Any:
-    module: Any = getattr(model, attribute)
-    return module if stages == _ALL else module[stages]
+def _sequence(
+    model: nn.Module, names: Sequence[str], listed: str
+) -> tuple[nn.Sequential, int] | None:
+    """A model as a sequence, and where its last stage begins; None if it is of another family."""
+    if not all(hasattr(model, name) for name in names):
+        return None
+    parts: list[nn.Module] = []
+    last = 0
+    for name in names:
+        part: Any = getattr(model, name)
+        parts += part if name == listed else [part]
+        if name in (listed, _LAYERS[-1]):
+            last = len(parts) - 1
+    return nn.Sequential(*parts), last
 
 
 _HALF = (0.5, 0.5, 0.5)
@@ -124,8 +112,8 @@ def lite0() -> Backbone:
     last_stage = nn.Sequential(
         last, network._conv_head, network._bn1, nn.ReLU6(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
     )
-    halves = (stem[:_SECOND_LAST], stem[_SECOND_LAST:])
-    return Backbone(stem, last_stage, (192, 7, 7), 1280, 224, _HALF, _HALF, halves)
+    stages = (stem[:_SECOND_LAST], stem[_SECOND_LAST:], last_stage)
+    return Backbone(stages, 1280, 224, _HALF, _HALF)
 
 
 @naming_extras()

@@ -42,13 +42,9 @@ def resnet50() -> Backbone:
 def as_backbone(network: nn.Sequential, size: int = 224) -> Backbone:
     """A network of `resnet`, cut before its last two stages."""
     parts = [*network.eval().named_children()]
-    cuts = (slice(7), slice(7, None), slice(6), slice(6, 7))
-    stem, last_stage, *halves = (nn.Sequential(OrderedDict(parts[cut])) for cut in cuts)
-    width = 32 * len(network.get_parameter("conv1.weight"))
-    cut = (width // 2, size // 16, size // 16)
-    return Backbone(
-        stem, last_stage, cut, width, size, _RGB_MEAN, _ONE, halves=(halves[0], halves[1])
-    )
+    cuts = (slice(6), slice(6, 7), slice(7, None))
+    stages = tuple(nn.Sequential(OrderedDict(parts[cut])) for cut in cuts)
+    return Backbone(stages, 32 * len(network.get_parameter("conv1.weight")), size, _RGB_MEAN, _ONE)
 
 
 def resnet(width: int = 64) -> nn.Sequential:
