@@ -67,9 +67,9 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             at a path. Otherwise a folder with records is refused.
         every: measure and save after every so many epochs, and after the last.
         batch_size: examples at a time, where a set is arrays.
-        keep, average_within_pp, predictions, calibrator, tracker, log, bins, bandwidth, held_out,
-            sources: as for every callback, see ``checkwise.integrations.callbacks.Options``. Of
-            probabilities the logarithms are kept as predictions.
+        keep, average_within_pp, predictions, calibrator, tracker: as for every callback, see
+            ``checkwise.integrations.callbacks.Options``. Of probabilities the logarithms are kept.
+        log, bins, bandwidth, held_out, sources: the same.
         settings: as for ``LiveSelector``: ``delta_pp``, ``weights`` …
     """
 

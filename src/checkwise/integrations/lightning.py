@@ -83,8 +83,9 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         filename: as for ``ModelCheckpoint``.
         logits, labels: keys of what ``validation_step`` returns.
         outputs: ``outputs(returned, batch) -> (logits, labels)``, in place of the two keys.
-        keep, average_within_pp, predictions, calibrator, tracker, log, bins, bandwidth, held_out,
-            sources: as for every callback, see ``checkwise.integrations.callbacks.Options``.
+        keep, average_within_pp, predictions, calibrator, tracker: as for every callback, see
+            ``checkwise.integrations.callbacks.Options``.
+        log, bins, bandwidth, held_out, sources: the same.
         partial: record validations that ``limit_val_batches`` cuts short too. They have to see the
             same examples each time.
         save_weights_only, auto_insert_metric_name: as for ``ModelCheckpoint``.

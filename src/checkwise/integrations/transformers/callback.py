@@ -73,8 +73,9 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         patience: stop training when the chosen checkpoint is followed by this many evaluations.
         journal: the file with every record, from which a resumed training goes on; by default
             ``checkwise.jsonl`` in the output folder.
-        keep, average_within_pp, predictions, calibrator, tracker, log, bins, bandwidth, held_out,
-            sources: as for every callback, see ``checkwise.integrations.callbacks.Options``.
+        keep, average_within_pp, predictions, calibrator, tracker: as for every callback, see
+            ``checkwise.integrations.callbacks.Options``.
+        log, bins, bandwidth, held_out, sources: the same.
         settings: as for :class:`checkwise.LiveSelector`.
     """
 
