@@ -45,4 +45,4 @@ def test_logits_that_were_not_saved_are_made_again_from_the_weights(
     assert "study" in complaint(["deploy", str(alone), *words], capsys)
     shutil.rmtree(run / "checkpoints")
     said = complaint(["deploy", str(run), *words], capsys)
-    assert "`checkwise study status --verify` says what happened to it" in said
+    assert "`checkwise study status --verify`" in said

@@ -38,7 +38,6 @@ from checkwise.study import Cohort, Pool, Rehearsal, with_shared
 from checkwise.study.figures import FIGURES, write_figures
 from checkwise.study.folder import is_cohort
 from checkwise.study.report import RULES, write_report
-from checkwise.study.sweep import read_roots
 from checkwise.study.tables import (
     ABOUT_THE_RULE,
     EQUIVALENCE,
@@ -207,7 +206,11 @@ def report_command(
         drawn = only_figures or FIGURES
         check_folder(figures, [f"{name}{kind}" for name in drawn for kind in (".pdf", ".png")])
     require("scipy", *(["matplotlib"] if figures else []))  # before held-out results are opened
-    roots = read_roots(parts.data)
+    roots = {}
+    if parts.data:  # pages and tables need no torch, which sweeps do
+        from checkwise.study.sweep import read_roots
+
+        roots = read_roots(parts.data)
     studies = _opened(paths, import_to, role)
     asked = names(rules) or _usual_rules(studies)
     if tables is not None or figures is not None:

@@ -126,9 +126,10 @@ def _of_training(file: Path, request: Request) -> Log:
             code="format",
         )
     records = _reported(document, file)
-    by_step = {record[STEP]: record for record in records if type(record.get(STEP)) is int}
-    is_trained = all(type(record.get(STEP)) is int for record in records)
+    steps_told = [record.get(STEP) for record in records]
+    is_trained = all(type(step) in (int, float) and step == step // 1 for step in steps_told)
     if is_trained:
+        by_step = dict(zip(steps_told, records, strict=True))
         records = [by_step[step] for step in sorted(by_step)]
     steps = f"steps are {STEP}" if is_trained else "steps count reports"
     note = f"Ray Train keeps the metrics of saved checkpoints only: {steps}"

@@ -139,7 +139,8 @@ def log_of_records(
         for record in records:
             yield [record.get(name) for name in wanted]
 
-    beside = [name for name in names if name not in header]
+    # The texts under `checkwise/` are of a choice that was logged: its path, its rule, why.
+    beside = [name for name in names if name not in header and not name.startswith("checkwise/")]
     return log_of_rows(path, header, rows, request, axes=axes, beside=beside, **facts)
 
 
