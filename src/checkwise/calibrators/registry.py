@@ -8,10 +8,8 @@ from typing import Any, Final, get_args
 
 from checkwise.calibrators.calibrator import SCHEMA, Calibrator, Fitted, State, numbers
 from checkwise.calibrators.isotonic import ISOTONIC
-from checkwise.calibrators.ts import TS
-from checkwise.calibrators.ts_domains import TS_MULTI, TS_WEIGHTED
-from checkwise.calibrators.ts_max import TS_MAX
-from checkwise.calibrators.ts_soften import TS_SOFTEN
+from checkwise.calibrators.ts import TS, TS_SOFTEN
+from checkwise.calibrators.ts_domains import TS_MAX, TS_MULTI, TS_WEIGHTED
 from checkwise.errors import InputError
 from checkwise.metrics import Logits
 from checkwise.words import shown

@@ -2,9 +2,9 @@
 
 With β = 1/T the mean negative log-likelihood
 
-    f(β) = Σ_i w_i · [ logsumexp(β z_i) − β z_i[y_i] ]
+    f(β) = 1/n Σ_i [ logsumexp(β z_i) − β z_i[y_i] ]
 
-is convex: f'(β) = Σ w_i (E_p[z_i] − z_i[y_i]) and f''(β) = Σ w_i Var_p(z_i), p = softmax(β z_i).
+is convex: f'(β) = mean(E_p[z_i] − z_i[y_i]) and f''(β) = mean(Var_p(z_i)), p = softmax(β z_i).
 So Newton's method works in β, inside a bracket that every evaluation narrows. A minimum at a
 positive, finite β exists exactly where f'(0) < 0 (better than uniform guessing on average) and some
 example is predicted incorrectly (f' becomes positive as β grows).
@@ -67,21 +67,20 @@ class Temperature:
         return f"no finite temperature is best: {REASONS[self.state]}; T stays 1"
 
 
-def fit_temperature(logits: Any, labels: Any, *, weights: Any = None) -> Temperature:
+def fit_temperature(logits: Any, labels: Any) -> Temperature:
     """The temperature that minimises the mean NLL of ``softmax(logits / T)``.
 
     Args:
         logits: [n, C], finite.
         labels: [n] integers.
-        weights: [n] nonnegative weights of the examples; all equal if not given.
 
     Example:
         >>> fit = fit_temperature([[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [2.0, 0.0]], [0, 0, 0, 1])
         >>> round(fit.value, 6)        # 2 / log 3: the probability of the first class is 3/4
         1.820478
     """
-    z, y, w = check_examples(logits, labels, weights)
-    loss = _Loss(z, y, w)
+    z, y = check_examples(logits, labels)
+    loss = _Loss(z, y)
     before = loss.value(1.0)
     errors = int((z.argmax(axis=1) != y).sum())
     if not np.ptp(z, axis=1).any():
@@ -114,14 +113,14 @@ def scaled(logits: Any, temperature: Any) -> FloatArray:
 class _Loss:
     """f and its derivatives for fixed examples."""
 
-    def __init__(self, z: FloatArray, y: IntArray, w: FloatArray):
+    def __init__(self, z: FloatArray, y: IntArray):
         self._z = z - z.max(axis=1, keepdims=True)  # shifts cancel; β·z stays at or below 0
         self._own = np.take_along_axis(self._z, y[:, None], axis=1)[:, 0]
-        self._w = w
+        self._share = 1 / len(y)
 
     @property
     def steepest(self) -> float:
-        """The limit of f' as β grows: Σ w (max z − z[y])."""
+        """The limit of f' as β grows: the mean of max z − z[y]."""
         return -self._mean(self._own)
 
     def value(self, beta: float) -> float:
@@ -137,7 +136,7 @@ class _Loss:
         return self._mean(mean - self._own), self._mean(spread)
 
     def _mean(self, rows: FloatArray) -> float:
-        return float((self._w * rows).sum())  # summed in pairs, and BLAS starts no threads
+        return float((self._share * rows).sum())  # summed in pairs, and BLAS starts no threads
 
 
 def _newton(loss: _Loss) -> float | None:
@@ -158,10 +157,8 @@ def _newton(loss: _Loss) -> float | None:
     return beta
 
 
-def check_examples(
-    logits: Any, labels: Any, weights: Any = None
-) -> tuple[FloatArray, IntArray, FloatArray]:
-    """Logits, labels and weights as arrays; what cannot be fitted is refused."""
+def check_examples(logits: Any, labels: Any) -> tuple[FloatArray, IntArray]:
+    """Logits and labels as arrays; what cannot be fitted is refused."""
     z = to_floats(logits, "logits")
     y = to_numpy(labels, "labels")
     if z.ndim != 2 or z.shape[1] < 2 or len(z) == 0:
@@ -180,11 +177,4 @@ def check_examples(
             f"Expected finite logits, but got {z[row].tolist()!s:.60} in row {row}: a checkpoint "
             "that diverged has no temperature; choose another."
         )
-    w = np.ones(len(z)) if weights is None else to_floats(weights, "weights")
-    if w.shape != (len(z),) or not np.isfinite(w).all() or w.min() < 0 or w.sum() <= 0:
-        raise InputError(
-            f"Expected {len(z)} weights of 0 or more that are not all 0, but got shape "
-            f"{list(w.shape)}: pass one weight per example."
-        )
-    used = w > 0
-    return z[used], y[used].astype(np.int64), w[used] / w.sum()
+    return np.ascontiguousarray(z), y.astype(np.int64)

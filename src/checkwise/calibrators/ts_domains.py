@@ -1,5 +1,7 @@
-"""``ts-multi`` and ``ts-weighted``: a temperature per source domain.
+"""A temperature per source domain: ``ts-max``, ``ts-multi`` and ``ts-weighted``.
 
+- ``ts-max``: examples get the largest temperature that any domain asks for, at least 1. Where one
+  source domain is far more overconfident than the others, an unseen domain may be so too.
 - ``ts-multi``: examples get the plain mean of the domains' temperatures.
 - ``ts-weighted``: every example gets the mean of the domains' temperatures, weighted by how much
   its logits look like those of each domain.
@@ -14,12 +16,32 @@ from typing import Any
 
 import numpy as np
 
-from checkwise.calibrators.calibrator import Calibrator, Optimum, Params, numbers
+from checkwise.calibrators.calibrator import LEAST_ERRORS, Calibrator, Optimum, Params, numbers
 from checkwise.calibrators.temperature import REASONS, Temperature, fit_temperature, scaled
 from checkwise.calibrators.ts import divide, valid
 from checkwise.metrics import FloatArray, Logits, probabilities
+from checkwise.words import counted
 
 _SHRINK = 0.1  # of the covariance towards a multiple of the identity
+
+
+def best_max(logits: Logits) -> Optimum:
+    """max(1, the optimum of each domain); a domain without a finite optimum is left out."""
+    fits = _fits(logits)
+    lost = [name for name, fit in fits.items() if fit.state in ("uniform", "flat")]
+    notes = [f"{name} is left out: {REASONS[fits[name].state]}" for name in lost]
+    finite = {name: fit for name, fit in fits.items() if fit.finite}
+    if not finite and lost:
+        return Optimum(missing=f"{lost[0]}: {REASONS[fits[lost[0]].state]}")
+    by_domain = {name: fit.value for name, fit in finite.items()}
+    largest = max(by_domain, key=by_domain.__getitem__, default=None)
+    if largest is None or by_domain[largest] < 1:
+        edge = "no source domain asks for softer predictions; T stays 1"
+        return Optimum({"temperature": 1.0, "temperatures": by_domain}, edge=edge, notes=(*notes,))
+    if finite[largest].errors < LEAST_ERRORS:
+        notes.append(f"It rests on {counted(finite[largest].errors, 'error')} in {largest}")
+    params = {"temperature": by_domain[largest], "temperatures": by_domain}
+    return Optimum(params, notes=(*notes,))
 
 
 def best_mean(logits: Logits) -> Optimum:
@@ -57,8 +79,13 @@ def valid_mean(params: Params, classes: int) -> bool:
     )
 
 
+def valid_max(params: Params, classes: int) -> bool:
+    """A temperature of at least 1, and those of domains."""
+    return valid_mean(params, classes) and params["temperature"] >= 1
+
+
 def valid_weighted(params: Params, classes: int) -> bool:
-    """The same, and a slope for every class and domain."""
+    """A temperature, those of domains, and a slope for every class and domain."""
     domains = params.get("domains")
     return (
         valid_mean(params, classes)
@@ -122,6 +149,14 @@ def _centred(logits: Any) -> FloatArray:
     return np.asarray(z - z.mean(axis=1, keepdims=True))
 
 
+TS_MAX = Calibrator(
+    "ts-max",
+    "the largest of a temperature per source domain, at least 1",
+    best_max,
+    divide,
+    valid_max,
+    sharpens=False,
+)
 TS_MULTI = Calibrator(
     "ts-multi",
     "the mean of a temperature per domain",
