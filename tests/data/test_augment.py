@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from checkwise.study.data import augment
-from checkwise.study.data.augmentation import _crop_box, _jitter
+from checkwise.study.data.images import _crop_box, _jitter
 
 
 @pytest.fixture
@@ -28,10 +28,6 @@ def test_equal_generators_give_equal_images(images: NDArray[np.uint8]) -> None:
     assert np.array_equal(images, before)
     assert first.shape == images.shape
     assert first.flags.writeable
-
-
-def test_size_is_as_asked(images: NDArray[np.uint8]) -> None:
-    assert augment(images[:2], np.random.default_rng(0), size=20).shape == (2, 20, 20, 3)
 
 
 def test_one_image_in_ten_is_grey(images: NDArray[np.uint8]) -> None:

@@ -8,13 +8,11 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from checkwise.study.data import DomainDataset, from_arrays
-from tests.refusals import refused
 
 
 def _features(*rows: tuple[float, int]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -59,27 +57,6 @@ def test_the_fingerprint_sees_names_labels_and_values() -> None:
         _dataset(a=_features((1, 0)), b=_features((2, 1))),
     ]
     assert len({base.fingerprint, *(other.fingerprint for other in others)}) == 6
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "match"),
-    [
-        (np.zeros((2, 3), np.float32), [0], "differs"),
-        (np.zeros((0, 3), np.float32), [], "differs"),
-        (np.zeros((2, 3), np.int32), [0, 1], "value: floating"),
-        (np.zeros(2, np.float32), [0, 1], "value: floating"),
-        (np.zeros((2, 3), np.float32), [0, 3], "value: 3 … 1 … domain 'a'"),
-        (np.zeros((2, 3), np.float32), [-1, 0], "value: -1 … 0"),
-    ],
-)
-def test_arrays_that_do_not_fit_are_refused(x: NDArray[Any], y: list[int], match: str) -> None:
-    with refused(match):
-        _dataset(a=(x, np.array(y, dtype=np.int64)))
-
-
-def test_domains_of_unequal_shape_are_refused() -> None:
-    with refused("differs"):
-        _dataset(a=_features((1, 0)), b=(np.zeros((1, 3), np.float32), np.array([0])))
 
 
 def test_each_kind_of_duplicate_is_treated_by_its_rule() -> None:

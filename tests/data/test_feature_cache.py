@@ -115,9 +115,6 @@ def test_a_stopped_extraction_is_continued(images: DomainDataset) -> None:
 @pytest.mark.parametrize(
     ("extract", "match"),
     [
-        (lambda batch: np.zeros(len(batch)), "value"),
-        (lambda batch: np.zeros((len(batch) + 1, 2)), "value"),
-        (lambda batch: np.zeros((len(batch), 2), int), "value"),
         (lambda batch: np.full((len(batch), 2), np.nan), "value"),
         (lambda batch: np.full((len(batch), 2), 1e300), "value: float32"),
     ],

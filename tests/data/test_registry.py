@@ -78,11 +78,3 @@ def test_an_unknown_name_lists_what_exists() -> None:
     with pytest.raises(InputError) as caught:
         open_dataset("pacs", "/data")
     assert all(name in str(caught.value) for name in DATASETS)
-
-
-def test_a_place_is_given_where_there_is_one() -> None:
-    for name in ("PACS", "Features"):
-        with refused(f"missing: `root` … {name}"):
-            open_dataset(name)
-    with refused("unsupported: `root` … RotatedMNIST"):
-        open_dataset("RotatedMNIST", "/data")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from checkwise.study.data import MinibatchSampler
-from tests.refusals import refused
 
 
 def _sampler(seed: int = 7, batch_size: int = 5) -> MinibatchSampler:
@@ -54,22 +52,3 @@ def test_domains_have_streams_of_their_own() -> None:
 def test_the_stream_is_pinned() -> None:
     first = MinibatchSampler([np.arange(1000)], batch_size=4, seed=94828300).next()[0]
     assert first.tolist() == [436, 497, 483, 303]
-
-
-@pytest.mark.parametrize("other", [_sampler(seed=8), _sampler(batch_size=6)])
-def test_the_state_of_another_sampler_is_refused(other: MinibatchSampler) -> None:
-    with refused("differs"):
-        _sampler().set_state(other.state())
-
-
-def test_a_broken_state_is_refused() -> None:
-    sampler = _sampler()
-    with refused("differs"):
-        sampler.set_state({**sampler.state(), "drawn": "3"})
-    with refused("differs"):
-        sampler.set_state({})
-
-
-def test_an_empty_pool_is_refused() -> None:
-    with refused("value"):
-        MinibatchSampler([np.arange(3), np.arange(0)], batch_size=2, seed=0)

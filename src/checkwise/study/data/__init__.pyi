@@ -1,6 +1,5 @@
 __all__: list[str]
 
-from checkwise.study.data.augmentation import augment as augment
 from checkwise.study.data.caches import Progress as Progress
 from checkwise.study.data.caches import cache_dir as cache_dir
 from checkwise.study.data.caches import cache_place as cache_place
@@ -11,9 +10,10 @@ from checkwise.study.data.dataset import RemovedRow as RemovedRow
 from checkwise.study.data.dataset import check_domain_name as check_domain_name
 from checkwise.study.data.dataset import check_unlike as check_unlike
 from checkwise.study.data.dataset import from_arrays as from_arrays
-from checkwise.study.data.feature_cache import Extract as Extract
-from checkwise.study.data.feature_cache import frozen_features as frozen_features
+from checkwise.study.data.features import Extract as Extract
+from checkwise.study.data.features import frozen_features as frozen_features
 from checkwise.study.data.features import open_features as open_features
+from checkwise.study.data.images import augment as augment
 from checkwise.study.data.images import open_image_folder as open_image_folder
 from checkwise.study.data.registry import DATASETS as DATASETS
 from checkwise.study.data.registry import EMBEDDED as EMBEDDED

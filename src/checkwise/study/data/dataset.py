@@ -93,38 +93,6 @@ class DomainDataset:
                     code="ambiguous",
                 )
         check_unlike(self.name, self.domains)
-        for domain, x, y, ids in zip(self.domains, self.x, self.y, self.ids, strict=True):
-            self._check_domain(f"domain {domain!r} of {self.name}", x, y, ids)
-
-    def _check_domain(self, where: str, x: NDArray[Any], y: Labels, ids: tuple[str, ...]) -> None:
-        if not len(x) == len(y) == len(ids) or not len(y):
-            raise InputError(
-                "Expected as many labels and ids as examples, and at least one, but got "
-                f"{len(x)}, {len(y)}, {len(ids)} in {where}: align them.",
-                code="differs",
-            )
-        wanted = "uint8 [n, height, width, channels]"
-        fits = x.ndim == 4 and x.dtype == np.uint8
-        if self.kind == "features":
-            wanted = "floating [n, …]"
-            fits = x.ndim >= 2 and x.dtype.kind == "f"
-        if not fits:
-            raise InputError(
-                f"Expected {self.kind} as {wanted}, but got {x.dtype} {list(x.shape)} in {where}: "
-                "convert the array, or choose another kind."
-            )
-        if x.shape[1:] != self.x[0].shape[1:]:
-            raise InputError(
-                f"Expected examples of one shape, but got {list(x.shape[1:])} beside "
-                f"{list(self.x[0].shape[1:])} in {where}: bring all domains to one shape.",
-                code="differs",
-            )
-        outside = np.flatnonzero((y < 0) | (y >= self.num_classes))
-        if len(outside):
-            raise InputError(
-                f"Expected labels in 0..{self.num_classes - 1}, but got {y[outside[0]]} at row "
-                f"{outside[0]} in {where}: fix the label or name all classes."
-            )
 
     @property
     def num_classes(self) -> int:

@@ -1,4 +1,4 @@
-"""Image folders ``domain/class/file``, decoded once into a file that all processes map.
+"""Image folders ``domain/class/file``, decoded once into a file that all processes map; augmented.
 
 Domains, classes and files are taken in sorted order. Every image becomes RGB (transparency dropped,
 EXIF rotation not applied) and is resized to a square by Pillow's bicubic filter.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +23,17 @@ from checkwise.study.data.caches import Progress, RowWriter, cache_dir, cached_r
 from checkwise.study.data.dataset import DomainDataset, fingerprint
 from checkwise.words import shortened
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 _NAMED_AT_ONCE = 5
+AREA = (0.7, 1.0)
+LOG_RATIO = (math.log(3 / 4), math.log(4 / 3))
+JITTER = 0.3
+FLIP_PROBABILITY = 0.5
+GREY_PROBABILITY = 0.1
+_CROP_ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
@@ -198,3 +209,70 @@ def _decode_into(
             "files, then open the folder again.",
             code="format",
         )
+
+
+@naming_extras()
+def augment(images: NDArray[np.uint8], random: np.random.Generator) -> NDArray[np.uint8]:
+    """Return an augmented copy of uint8 ``images`` [n, side, side, 3], for training.
+
+    In order: random resized crop (area 0.7–1, aspect ratio 3/4–4/3, bilinear), horizontal flip
+    (half of the images), colour jitter (brightness, contrast, saturation by factors 0.7–1.3 and
+    hue by ±0.3 of the circle, in random order), greyscale (one image in ten). The crop is taken
+    from the decoded square rather than from the original file. Every draw comes from ``random``:
+    equal generators give equal images. Normalisation is the caller's.
+    """
+    from PIL import Image
+
+    result = np.empty_like(images)
+    for row, pixels in enumerate(images):
+        result[row] = np.asarray(_augment_one(Image.fromarray(pixels), images.shape[1], random))
+    return result
+
+
+def _augment_one(image: Image, size: int, random: np.random.Generator) -> Image:
+    from PIL import Image
+
+    image = image.crop(_crop_box(*image.size, random))
+    image = image.resize((size, size), Image.Resampling.BILINEAR)
+    if random.random() < FLIP_PROBABILITY:
+        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    image = _jitter(image, random)
+    if random.random() < GREY_PROBABILITY:
+        image = image.convert("L").convert("RGB")
+    return image
+
+
+def _crop_box(width: int, height: int, random: np.random.Generator) -> tuple[int, int, int, int]:
+    for _ in range(_CROP_ATTEMPTS):
+        area = width * height * random.uniform(*AREA)
+        ratio = math.exp(random.uniform(*LOG_RATIO))
+        crop_width, crop_height = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < crop_width <= width and 0 < crop_height <= height:
+            left = int(random.integers(width - crop_width, endpoint=True))
+            top = int(random.integers(height - crop_height, endpoint=True))
+            return left, top, left + crop_width, top + crop_height
+    return 0, 0, width, height
+
+
+def _jitter(image: Image, random: np.random.Generator) -> Image:
+    from PIL import ImageEnhance
+
+    factors = random.uniform(1 - JITTER, 1 + JITTER, size=3).tolist()
+    turn = random.uniform(-JITTER, JITTER)
+    for change in random.permutation(4).tolist():
+        if change == 3:
+            image = _turn_hue(image, turn)
+            continue
+        kinds = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
+        image = kinds[change](image).enhance(factors[change])
+    return image
+
+
+def _turn_hue(image: Image, turn: float) -> Image:
+    """Shift the hue by ``turn`` of the full circle."""
+    from PIL import Image
+
+    shift = int(turn * 255)
+    hue, saturation, value = image.convert("HSV").split()
+    hue = hue.point([(level + shift) % 256 for level in range(256)])
+    return Image.merge("HSV", (hue, saturation, value)).convert("RGB")

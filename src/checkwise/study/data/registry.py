@@ -140,7 +140,7 @@ def domain_names(name: str, root: Path | str | None = None, **columns: str) -> t
         >>> domain_names("ColoredMNIST")
         ('+90%', '+80%', '-90%')
     """
-    _check_root(name, root)
+    _opener(name)
     if root is None:
         return EMBEDDED[name]
     if name == "Features":
@@ -157,22 +157,15 @@ def open_dataset(name: str, root: Path | str | None = None, /, **options: Any) -
         >>> open_dataset("RotatedMNIST").sizes
         (834, 834, 833, 833, 833, 833)
     """
-    _check_root(name, root)
-    opener = DATASETS[name]
+    opener = _opener(name)
     return opener(**options) if root is None else opener(_place(name, root), **options)
 
 
-def _check_root(name: str, root: Path | str | None) -> None:
+def _opener(name: str) -> Callable[..., DomainDataset]:
     if name not in DATASETS:
         raise InputError(
             f"Expected the name of a data set, but got {name!r}: choose from "
             f"{', '.join(DATASETS)} (ImageFolder and Features open your own).",
             code="unknown",
         )
-    if (root is None) != (name in EMBEDDED):
-        got = "none" if root is None else repr(str(root))
-        raise InputError(
-            f"Expected {'' if root is None else 'no '}`root`, where the data are, for {name}, but "
-            f"got {got}.",
-            code="missing" if root is None else "unsupported",
-        )
+    return DATASETS[name]
