@@ -155,13 +155,6 @@ def test_declared_hyperparameters_are_the_ones_kept(name: str) -> None:
     assert kept == {"lr", "weight_decay", *ALGORITHMS[name].reads}
 
 
-@every_algorithm
-@pytest.mark.parametrize("sizes", [(), (4, 0, 4)])
-def test_empty_minibatches_are_refused(name: str, sizes: tuple[int, ...]) -> None:
-    with refused("value: non-empty"):
-        small(name).update(minibatches(0, sizes))
-
-
 def test_unknown_algorithm_missing_lr_and_misspellings_are_refused() -> None:
     halves = nn.Linear(6, 8), nn.Linear(8, 3)
     with refused("unknown: ERM … CORAL … GroupDRO … IRM"):

@@ -119,11 +119,6 @@ def test_bad_overrides_are_refused(overrides: dict[str, object], message: str) -
         hparams_for("images", "ERM", hparams_seed=0, trial_seed=0, overrides=overrides)
 
 
-def test_unknown_kind_is_refused() -> None:
-    with refused("unknown"):
-        default_hparams("audio", "ERM")  # type: ignore[arg-type]
-
-
 def test_reading_hyperparameters_does_not_import_torch() -> None:
     code = (
         "import sys, checkwise.study.train as t; t.draw_hparams('images', 'ERM', hparams_seed=1, "

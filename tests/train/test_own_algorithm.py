@@ -72,7 +72,6 @@ def test_a_forgotten_algorithm_leaves_nothing() -> None:
         ("ERM", Mine, [], "exists: 'ERM'"),
         ("my algorithm", Mine, [], "value"),
         ("../Mine", Mine, [], "value"),
-        ("Other", nn.Linear, [], "value"),
         ("Other", Mine, [cw.study.train.Hyperparameter("lr", 1.0, lambda r: 1.0)], "exists: 'lr'"),
         (
             "Other",

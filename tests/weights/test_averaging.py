@@ -62,11 +62,8 @@ def test_many_small_steps_do_not_round_away() -> None:
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ([], "at least one"),
-        ([(checkpoint(0), 0)], "multiplicities"),
         ([({"weight": torch.ones(4, 3)}, 1)], "'bias'"),
         ([(checkpoint(0), 1), ({**checkpoint(1), "bias": torch.ones(5)}, 1)], r"\(4,\) and \(5,\)"),
-        ([({**checkpoint(0), "bias": torch.ones(4, dtype=torch.int64)}, 1)], "floating-point"),
     ],
 )
 def test_what_cannot_be_averaged_is_refused(

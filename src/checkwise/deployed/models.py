@@ -240,8 +240,6 @@ def average(
     excess: dict[str, Tensor] = {}
     total = 0
     for tensors, times in checkpoints:
-        if times < 1:
-            raise InputError(f"Expected multiplicities of at least 1, but got {times}.")
         _check_alike(first or tensors, tensors, parameters)
         if not first:
             first = dict(tensors)
@@ -251,8 +249,6 @@ def average(
                 difference = tensors[name].to(wide) - first[name].to(wide)
                 excess[name].add_(difference, alpha=times)
         total += times
-    if not total:
-        raise InputError("Expected at least one checkpoint to average, but got none.", code="empty")
     means = {
         name: (first[name].to(wide) + excess[name] / total).to(first[name].dtype)
         for name in parameters
@@ -269,10 +265,6 @@ def _check_alike(
                 f"Expected a checkpoint with {name!r}, but it has {len(other)} other tensors: "
                 "average checkpoints of one network.",
                 code="differs",
-            )
-        if not other[name].is_floating_point():
-            raise InputError(
-                f"Expected floating-point parameters, but {name!r} is not one.", code="unsupported"
             )
         if other[name].shape != first[name].shape:
             raise InputError(

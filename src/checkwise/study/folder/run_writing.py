@@ -42,14 +42,6 @@ class Journal:
         has_file(path.parent, path.name)  # refuses anything but a regular file
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o666)
-        size = os.fstat(self._file).st_size
-        if size < length:
-            os.close(self._file)
-            raise InputError(
-                f"Expected at least {length} bytes, but got {size} in {path}: the journal was "
-                "shortened; remove the run's folder to train it again.",
-                code="damaged",
-            )
         os.ftruncate(self._file, length)
         os.fsync(self._file)
         sync_folder(path.parent)

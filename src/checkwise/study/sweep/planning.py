@@ -123,14 +123,7 @@ def noted_round(cohort: Path) -> tuple[str, dict[str, str]]:
         return "", {}
     path = cohort / layout.WORKERS_FILE
     content = read_json(path)
-    places: dict[str, str] = expect(content, "data", dict, path)
-    if not all(isinstance(place, str) for place in places.values()):
-        raise InputError(
-            f"Expected the places of the data as strings in {path}: remove that file, and say "
-            "where the data are with --data.",
-            code="damaged",
-        )
-    return expect(content, "round", str, path), places
+    return expect(content, "round", str, path), expect(content, "data", dict, path)
 
 
 def check_place(study: Study, out: Path) -> CohortRecord | None:

@@ -143,11 +143,6 @@ class Algorithm(nn.Module, ABC):
 
     def _forward(self, minibatches: Sequence[Minibatch]) -> Forward:
         sizes = tuple(len(y) for _, y in minibatches)
-        if not sizes or 0 in sizes:
-            raise InputError(
-                "Expected one non-empty minibatch per source domain, but got sizes "
-                f"{list(sizes)}: draw at least one example from each domain."
-            )
         labels = torch.cat([y for _, y in minibatches])
         features = self.featurizer(torch.cat([x for x, _ in minibatches]))
         return Forward(features, self.classifier(features), labels, sizes)
@@ -251,12 +246,6 @@ class GroupDRO(Algorithm):
         nll = losses.detach()
         if not len(self.q):
             self.q = torch.ones_like(nll)
-        if len(self.q) != len(nll):
-            raise InputError(
-                f"Expected minibatches of {len(self.q)} source domains as before, but got "
-                f"{len(nll)}: keep the domains of a run fixed.",
-                code="differs",
-            )
         # softmax(log q + η·CE) is the normalised product, and cannot overflow.
         self.q = torch.softmax(self.q.log() + self.hparams["groupdro_eta"] * nll, 0)
         loss = self.q.dot(losses)
@@ -309,11 +298,6 @@ def moment_distance(features: Tensor, sizes: tuple[int, ...]) -> Tensor:
     belong to a domain. Each domain's moments enter once: for any vectors v_1..v_E with mean v̄,
     Σ_{i<j} |v_i − v_j|² = E·Σ_i |v_i − v̄|², so the mean over pairs is 2/(E−1)·Σ_i |v_i − v̄|².
     """
-    if features.dim() != 2:
-        raise InputError(
-            f"Expected features of shape [rows, width], but got {tuple(features.shape)}: "
-            "let the featurizer flatten its output."
-        )
     if len(sizes) == 1:
         return features.new_zeros(())
     return cast(Tensor, _MomentDistance.apply(features, sizes))  # type: ignore[no-untyped-call]
@@ -469,11 +453,6 @@ def algorithm(name: str, *, hparams: Sequence[Hyperparameter] = ()) -> Callable[
         )
 
     def register(kind: Kind) -> Kind:
-        if not (isinstance(kind, type) and issubclass(kind, Algorithm)):
-            raise InputError(
-                f"Expected a subclass of cw.study.train.Algorithm for {name!r}, but got "
-                f"{kind!r:.60}."
-            )
         register_hparams([replace(row, algorithms=(name,)) for row in hparams])
         kind.reads = tuple(dict.fromkeys((*kind.reads, *(row.name for row in hparams))))
         ALGORITHMS[name] = kind

@@ -212,10 +212,4 @@ def unknown_name(name: str) -> InputError:
 
 
 def _rows(kind: Kind, algorithm: str) -> list[Hyperparameter]:
-    if kind not in HPARAM_KINDS:
-        raise InputError(
-            f"Expected the kind of data to be one of {', '.join(HPARAM_KINDS)}, but got {kind!r}: "
-            "choose the kind of your inputs.",
-            code="unknown",
-        )
     return [row for row in HPARAM_TABLE if row.applies_to(kind, algorithm)]
