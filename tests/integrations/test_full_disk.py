@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import errno
+import itertools
 import os
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,24 +14,11 @@ import checkwise as cw
 from checkwise.integrations.callbacks import Options
 from checkwise.integrations.folder import CheckpointFolder
 from checkwise.selection import Choice
+from tests.faulty_disk import failing
 from tests.integrations.selections import predictions
 
 KEEPING: dict[str, Any] = {"predictions": True, "calibrator": "ts-soften"}
 SAID = predictions()
-
-
-def failing(operation: Callable[..., Any], number: int) -> Callable[..., Any]:
-    """An operation whose n-th call finds the disk full."""
-    calls = 0
-
-    def called(*arguments: Any, **options: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == number:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return operation(*arguments, **options)
-
-    return called
 
 
 def _name(path: Path, version: int | None) -> str:
@@ -72,7 +58,7 @@ def test_whichever_operation_fails_training_goes_on_afterwards(
         number += 1
         folder = tmp_path / f"{number}"
         with monkeypatch.context() as full:
-            full.setattr(os, operation, failing(getattr(os, operation), number))
+            full.setattr(os, operation, failing(getattr(os, operation), itertools.count(1), number))
             refused.append(_refusal(folder))
         assert train(folder, resumed=True) == whole
     assert set(refused[1:-1]) == {"system"}
@@ -92,7 +78,7 @@ def test_a_record_that_could_not_be_written_is_added_again(
     with cw.LiveSelector(journal=tmp_path / "checkwise.jsonl", **KEEPING) as live:
         for step, sets in SAID.items():
             with monkeypatch.context() as full:
-                full.setattr(os, "fsync", failing(os.fsync, 1 + step % 3))
+                full.setattr(os, "fsync", failing(os.fsync, itertools.count(1), 1 + step % 3))
                 with pytest.raises(cw.InputError) as refused:
                     live.add(step, sets)
             assert refused.value.code == "system"

@@ -212,6 +212,9 @@ class Pool:
                 if not self._stopping:  # which ends processes in the midst of their work
                     self.failures.append(Failure(task.step, str(task.path), domain, error))
                 break
+            except BaseException:
+                self._let_go(worker)
+                raise
         return worker
 
     def _write(self, task: Task, domain: str, worker: Worker) -> None:

@@ -38,6 +38,7 @@ def write_with(path: Path, write: Callable[[Path], object]) -> None:
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
+        sync_folder(path.parent)
     except BaseException as error:
         with suppress(OSError):  # the first error is the one to report
             temporary.unlink(missing_ok=True)
@@ -46,7 +47,6 @@ def write_with(path: Path, write: Callable[[Path], object]) -> None:
             raise
         fault.filename, fault.filename2 = str(path), None  # not the temporary name
         raise fault from None
-    sync_folder(path.parent)
 
 
 def check_writable(path: Path) -> None:

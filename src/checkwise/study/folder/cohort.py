@@ -105,8 +105,9 @@ def write_cohort(
         "versions": versions(),
     }
     with writing(path):
-        (path / layout.RUNS_FOLDER).mkdir(parents=True, exist_ok=True)
-        write_plan(path, content)
+        path.mkdir(parents=True, exist_ok=True)
+        write_plan(path, content)  # first: a folder without its plan is somebody else's
+        (path / layout.RUNS_FOLDER).mkdir(exist_ok=True)
 
 
 def open_cohort(path: Path | str) -> CohortRecord:

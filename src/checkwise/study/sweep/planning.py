@@ -145,7 +145,8 @@ def check_place(study: Study, out: Path) -> CohortRecord | None:
                 code="differs",
             )
         return cohort
-    if out.is_dir() and any(out.iterdir()):
+    unwritten = out.glob(f".{layout.COHORT_FILE}.*.tmp")  # of a process that was killed
+    if out.is_dir() and {*out.iterdir()} - {*unwritten}:
         raise InputError(
             f"Expected an empty folder or a study's, but {out} holds other files: use "
             "another --out.",
