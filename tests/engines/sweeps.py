@@ -19,8 +19,7 @@ from checkwise.study.sweep import RunStatus
 from checkwise.study.sweep.progress import cohort_status
 from tests.cli.predict_functions import checkpoints
 from tests.cli.test_predict import outputs_in
-from tests.runs import contents
-from tests.sweep.studies import write_tiny
+from tests.sweep.studies import all_contents, write_tiny
 
 PATIENCE_SECONDS = 3600.0
 PROGRESS = re.compile(r"^(?:preparing data|\d+/\d+ runs).*\n", re.MULTILINE)
@@ -95,11 +94,6 @@ class Sweep:
             if time.monotonic() > end:
                 raise TimeoutError(f"waited in vain: {self.statuses()}")
             time.sleep(0.1)
-
-
-def all_contents(cohort: Path) -> Contents:
-    """Everything that the runs keep: journals, weights, configuration."""
-    return {folder.name: contents(folder) for folder in open_cohort(cohort).runs.values()}
 
 
 def trained_locally(study: object, folder: Path) -> Contents:

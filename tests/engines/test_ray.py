@@ -21,12 +21,12 @@ from tests.engines.sweeps import (
     LONG,
     PATIENCE_SECONDS,
     Sweep,
-    all_contents,
     evaluated,
     write_long,
     write_small,
 )
 from tests.requirements import requires
+from tests.sweep.studies import all_contents
 
 pytestmark = requires("ray", find_spec("ray") is not None, "ray is not installed")
 

@@ -11,8 +11,9 @@ import pytest
 
 from tests.engines.conftest import Reference
 from tests.engines.slurm_cluster import PRESENT, SlurmCluster
-from tests.engines.sweeps import LONG, Sweep, all_contents, evaluated, write_long, write_small
+from tests.engines.sweeps import LONG, Sweep, evaluated, write_long, write_small
 from tests.requirements import requires
+from tests.sweep.studies import all_contents
 
 pytestmark = requires("slurm", PRESENT, "Slurm, munge, submitit or the rights of root are missing")
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from checkwise.cli import main
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.study import Cohort, choice_of, method, registered_as
 from checkwise.study.folder import LOG, OPENED, read_lines, register
 from checkwise.study.folder.registration import LARGEST, mark_opened, read_log
 from checkwise.study.registered import registered_first
+from tests.commands import run
 from tests.study.cohorts import sign_plan, tiny_runs, write_cohort
 
 AC_NC = {**choice_of(method("ac-nc")), "metrics": ["target_nll"], "tables": ["main"]}
@@ -35,13 +35,6 @@ def folder(tmp_path: Path) -> Path:
         replace(each, extra=every, steps=(0, 100, 200), diverged=()) for each in tiny_runs()[:3]
     ]
     return sign_plan(write_cohort(tmp_path / "tiny", runs))
-
-
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
 
 
 def chained(entries: list[dict[str, Any]]) -> bytes:

@@ -12,7 +12,8 @@ from checkwise.study.baselines import folder_of
 from checkwise.study.derive_job import work
 from checkwise.study.folder import take
 from checkwise.study.sweep.executors import LocalExecutor
-from tests.weights.cohorts import answer, copied, derive, train_cohort
+from tests.commands import answer
+from tests.weights.cohorts import copied, derive, train_cohort
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,5 @@ def test_the_command_takes_workers(
     cohort: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = copied(cohort, tmp_path)
-    told = answer(
-        ["study", "derive", str(place), "--method", "swad-nobn", "--workers", "2"], capsys
-    )
+    told = answer(capsys, "study", "derive", place, "--method", "swad-nobn", "--workers", 2)
     assert [result["made_now"] for result in told["results"]] == [True, True]

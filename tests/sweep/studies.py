@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+from checkwise.study.folder import open_cohort
+from checkwise.study.sweep import make_cohort, read_study
+from tests.runs import contents
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 TINY = """
 name = "tiny"
 role = "development"
@@ -36,3 +42,14 @@ def write_tiny(folder: Path, *changes: tuple[str, str]) -> Path:
     path = folder / "tiny.toml"
     path.write_text(text)
     return path
+
+
+def planned(study: Path, out: Path) -> Path:
+    """A cohort of the study, in which nothing is trained yet."""
+    make_cohort(read_study(study), out, {})
+    return out
+
+
+def all_contents(cohort: Path) -> dict[str, dict[str, bytes]]:
+    """Every file that the finished runs of a cohort keep."""
+    return {folder.name: contents(folder) for folder in open_cohort(cohort).runs.values()}

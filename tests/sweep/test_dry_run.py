@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from checkwise.cli import main
 from checkwise.study.sweep import inner_study, make_cohort, read_study
+from tests.commands import call
 from tests.sweep.studies import write_tiny
 
 EACH = ('held_out = ["0", "75"]', 'held_out = "each"')
@@ -37,13 +37,6 @@ def zoo(tmp_path: Path) -> Path:
                 place = tmp_path / "Zoo" / domain / kind / f"{number}.png"
                 Image.new("RGB", (4, 4)).save(place)
     return tmp_path / "Zoo"
-
-
-def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return int(caught.value.code or 0), captured.out, captured.err
 
 
 def both(capsys: pytest.CaptureFixture[str], out: Path, *words: object) -> str:

@@ -18,9 +18,9 @@ from checkwise.study.sweep import (
     worker_count,
 )
 from checkwise.study.sweep.launching import RemoteWorker, bytes_of, close, invite, minutes_of
+from tests.commands import call
 from tests.refusals import names, refused
 from tests.sweep.studies import write_tiny
-from tests.sweep.test_sweep import call
 
 TABLE = """
 [executor]

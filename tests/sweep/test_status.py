@@ -33,8 +33,8 @@ from checkwise.study.sweep import (
     work,
 )
 from checkwise.study.sweep.progress import State, cohort_status
+from tests.commands import call
 from tests.sweep.studies import write_tiny
-from tests.sweep.test_sweep import call
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,42 +11,26 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.cli import main
 from checkwise.store import StoreError, finished, layout
 from checkwise.study.folder import open_cohort, read_failures, verify
 from checkwise.study.sweep import Job, all_roots, make_cohort, read_roots, read_study, work
 from checkwise.study.sweep import worker as one_run
 from checkwise.study.sweep.worker import Worked
 from checkwise.study.train import train_run
+from tests.commands import call
 from tests.refusals import refused
 from tests.runs import contents
-from tests.sweep.studies import write_tiny
+from tests.sweep.studies import ENVIRONMENT, all_contents, planned, write_tiny
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-def planned(folder: Path, name: str = "cohort") -> Path:
-    make_cohort(read_study(write_tiny(folder)), folder / name, {})
-    return folder / name
-
-
-def all_contents(cohort: Path) -> dict[str, dict[str, bytes]]:
-    return {folder.name: contents(folder) for folder in open_cohort(cohort).runs.values()}
 
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
-    cohort = planned(tmp_path_factory.mktemp("unbroken"))
+    folder = tmp_path_factory.mktemp("unbroken")
+    cohort = planned(write_tiny(folder), folder / "cohort")
     work(Job(str(cohort), "a"))
     return all_contents(cohort)
-
-
-def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return int(caught.value.code or 0), captured.out, captured.err
 
 
 def test_a_sweep_killed_with_its_workers_is_finished_by_the_next(
@@ -106,7 +89,7 @@ def test_a_run_that_is_asked_to_stop_goes_on_where_it_stopped(tmp_path: Path) ->
 def test_a_failed_run_does_not_stop_the_rest_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cohort = planned(tmp_path)
+    cohort = planned(write_tiny(tmp_path), tmp_path / "cohort")
     tried: list[str] = []
 
     def breaking(folder: Path, *args: object, **options: object) -> object:
@@ -148,7 +131,7 @@ def test_a_failed_run_does_not_stop_the_rest_and_is_tried_again(
 def test_a_full_disk_ends_the_worker_with_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cohort = planned(tmp_path)
+    cohort = planned(write_tiny(tmp_path), tmp_path / "cohort")
 
     def full(folder: Path, *args: object, **options: object) -> object:
         raise StoreError("no space left")
@@ -160,7 +143,7 @@ def test_a_full_disk_ends_the_worker_with_one_line(
 
 
 def test_another_study_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    cohort = planned(tmp_path)
+    cohort = planned(write_tiny(tmp_path), tmp_path / "cohort")
     other = read_study(write_tiny(tmp_path, ("steps = 5", "steps = 7")))
     with refused("differs: steps … --out"):
         make_cohort(other, cohort, {})

@@ -16,29 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.cli import main
 from checkwise.store import finished, layout
 from checkwise.study.folder import attempts_at, open_cohort, read_failures, take, verify
-from checkwise.study.sweep import Job, make_cohort, noted_round, read_study, work
+from checkwise.study.sweep import Job, noted_round, work
 from checkwise.study.sweep.worker import Worked
 from checkwise.study.train.algorithms import unregister
-from tests.runs import contents
-from tests.sweep.studies import write_tiny
+from tests.commands import call
+from tests.sweep.studies import ENVIRONMENT, all_contents, planned, write_tiny
 
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 LONGER = (("steps = 5", "steps = 60"), ("record_every = 2", "record_every = 3"))
 KEPT = ("[hparams]", '[records]\nkeep = "all"\nlogits = "source"\n\n[hparams]')
-
-
-def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return int(caught.value.code or 0), captured.out, captured.err
-
-
-def all_contents(cohort: Path) -> dict[str, dict[str, bytes]]:
-    return {folder.name: contents(folder) for folder in open_cohort(cohort).runs.values()}
 
 
 def start(cohort: Path, *words: str) -> subprocess.Popen[bytes]:
@@ -86,11 +73,6 @@ def unbroken(study: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     out = planned(study, tmp_path_factory.mktemp("unbroken") / "cohort")
     work(Job(str(out), "a"))
     return all_contents(out)
-
-
-def planned(study: Path, out: Path) -> Path:
-    make_cohort(read_study(study), out, {})
-    return out
 
 
 def test_a_planned_study_is_trained_by_a_worker(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from checkwise.cli import main
 from checkwise.study import recipe_of
 from checkwise.study.baselines import OpenRuns, deriving
 from checkwise.study.folder import open_cohort
@@ -63,20 +59,3 @@ def copied(cohort: Path, folder: Path) -> Path:
 
 def run_folders(cohort: Path) -> list[Path]:
     return list(open_cohort(cohort).runs.values())
-
-
-def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
-    """What a command prints with ``--json``."""
-    with pytest.raises(SystemExit) as stop:
-        main([*arguments, "--json"])
-    printed = capsys.readouterr()
-    assert stop.value.code == 0, printed.err
-    return json.loads(printed.out)
-
-
-def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line of a command that is refused."""
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code == 2
-    return capsys.readouterr().err

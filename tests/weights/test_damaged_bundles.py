@@ -25,7 +25,7 @@ from checkwise.deployed.bundle import _own_digest, write_bundle
 from checkwise.errors import InputError
 from checkwise.store import fingerprint_of
 from tests.calibrators.drawn import domains
-from tests.weights.cohorts import complaint
+from tests.commands import complaint
 from tests.weights.deployments import contents, examples, network, train
 
 CODES = {"damaged", "format", "outside", "differs"}
@@ -259,7 +259,7 @@ def test_force_never_replaces_a_folder_that_holds_anything_else(
     assert error.value.code == "exists"
     first = name.split("/")[0]
     assert str(model / first) in str(error.value)
-    said = complaint(["deploy", str(predictions), "-o", str(model), "--force"], capsys)
+    said = complaint(capsys, "deploy", str(predictions), "-o", str(model), "--force")
     assert first in said
     assert contents(model) == before
     assert mine.exists()

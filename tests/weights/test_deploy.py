@@ -23,9 +23,9 @@ from checkwise.study.baselines.evaluate import open_data, open_run
 from checkwise.study.folder import open_cohort
 from tests.cli.choices import choose
 from tests.cli.inputs import INPUTS
+from tests.commands import answer, complaint
 from tests.refusals import refused
 from tests.requirements import package
-from tests.weights.cohorts import answer, complaint
 from tests.weights.deployments import CLASSES, DOMAINS, contents, examples, network, train
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -287,7 +287,7 @@ def test_the_command_says_what_it_wrote(
     assert told in " ".join(printed.split())
     assert told in (tmp_path / "model" / "card.md").read_text()
     assert "T = 1." in told
-    assert "holds a deployed model" in complaint(arguments, capsys)
+    assert "holds a deployed model" in complaint(capsys, *arguments)
     with pytest.raises(SystemExit) as stop:
         main(["deploy", str(predictions), "-o", out, "--force", "--calibrator", "none", "--json"])
     assert stop.value.code == 0
@@ -386,7 +386,7 @@ def test_what_makes_no_sense_is_refused(
     predictions: Path, case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options, reason = REFUSED[case]
-    said = complaint(["deploy", str(predictions), "-o", str(tmp_path / "model"), *options], capsys)
+    said = complaint(capsys, "deploy", str(predictions), "-o", str(tmp_path / "model"), *options)
     assert reason in said
     assert not (tmp_path / "model").exists()
 
@@ -417,7 +417,7 @@ def test_the_command_averages_as_python_does(
 ) -> None:
     choose(predictions, tmp_path / "choice.json", delta_pp="3")
     words = ["deploy", str(tmp_path / "choice.json"), "-o", str(tmp_path / "one")]
-    info = answer([*words, "--average", average], capsys)
+    info = answer(capsys, *words, "--average", average)
     done = cw.deploy(predictions, tmp_path / "two", **{**WAYS[way], "delta_pp": "3"})
     assert (info["kind"], info["steps"]) == (done.info["kind"], done.info["steps"])
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
@@ -567,7 +567,7 @@ def test_a_damaged_checkpoint_is_refused_in_a_line(
     copy = Path(shutil.copytree(predictions, tmp_path / "predictions"))
     for path in copy.rglob("*.pt"):
         path.write_bytes(content)
-    said = complaint(["deploy", str(copy), "-o", str(tmp_path / "model")], capsys)
+    said = complaint(capsys, "deploy", str(copy), "-o", str(tmp_path / "model"))
     assert "Expected" in said
     assert not (tmp_path / "model").exists()
 

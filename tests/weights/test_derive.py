@@ -26,12 +26,11 @@ from checkwise.study.baselines.evaluate import (
 from checkwise.study.baselines.recipe import StoredRun
 from checkwise.study.folder import mark_done, open_cohort, verify
 from checkwise.study.train import Algorithm, Evaluator, Outputs, Part
+from tests.commands import answer, complaint
 from tests.refusals import refused
 from tests.study.cohorts import WrittenRun, write_cohort
 from tests.weights.cohorts import (
     STUDY,
-    answer,
-    complaint,
     copied,
     derive,
     run_folders,
@@ -211,7 +210,7 @@ def test_what_is_missing_is_named_with_the_way_out(
     with pytest.raises(InputError, match=f'step {step}, .* keep = "all"'):
         derive(mine, "swad", force=True)
     words = ["study", "derive", str(mine), "--method", "swad", "--force"]
-    assert 'keep = "all"' in complaint(words, capsys)
+    assert 'keep = "all"' in complaint(capsys, *words)
     (run / "averages" / "sma.safetensors").unlink()
     with refused('missing: "sma"'):
         derive(mine, "eoa", force=True)
@@ -234,18 +233,18 @@ def test_unlike_runs_are_not_averaged(tmp_path: Path) -> None:
 
 def test_the_commands_answer_in_json(cohort: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["study", "derive", str(cohort), "--method"]
-    found = answer([*words, "swad-as-described"], capsys)
+    found = answer(capsys, *words, "swad-as-described")
     assert {entry["method"] for entry in found["results"]} == {"swad-as-described"}
     for entry in found["results"]:
         assert entry["inputs"]["multiplicities"] == [1] * len(entry["inputs"]["steps"])
         assert Path(entry["path"]).is_dir()
         assert entry["source"]["domains"]
-    both = answer([*words, "swad,swad-nobn", "--method", "swad"], capsys)
+    both = answer(capsys, *words, "swad,swad-nobn", "--method", "swad")
     assert len(both["results"]) == 4
-    assert "swad-as-described" in complaint([*words, "swad-as-describe"], capsys)
-    assert "picks a saved step" in complaint([*words, "ac-nc"], capsys)
+    assert "swad-as-described" in complaint(capsys, *words, "swad-as-describe")
+    assert "picks a saved step" in complaint(capsys, *words, "ac-nc")
     runs = ["study", "derive", str(cohort / "runs"), "--method", "swad"]
-    assert "checkwise study run" in complaint(runs, capsys)
+    assert "checkwise study run" in complaint(capsys, *runs)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +264,7 @@ def test_options_that_would_do_nothing_are_refused(
     asked: str, named: str, cohort: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["study", "derive", str(cohort), "--method", *asked.split()]
-    assert named in complaint(words, capsys)
+    assert named in complaint(capsys, *words)
 
 
 def test_a_damaged_record_is_named(cohort: Path, tmp_path: Path) -> None:

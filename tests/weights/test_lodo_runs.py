@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from checkwise.cli import main
 from checkwise.store import layout
 from checkwise.study.folder import open_cohort
 from checkwise.study.sweep import Job, Study, inner_study, make_cohort, work
+from tests.commands import run
 from tests.weights.cohorts import train_cohort
 
 STUDY = """
@@ -44,13 +44,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     planned = make_cohort(inner, layout.inner_path(outer), {})
     work(Job(cohort=str(planned.path), round="test"))
     return outer
-
-
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
 
 
 def lodo(path: Path, *options: str) -> int:

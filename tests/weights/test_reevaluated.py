@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.weights.cohorts import answer, complaint, train_cohort
+from tests.commands import answer, complaint
+from tests.weights.cohorts import train_cohort
 
 STUDY = """
 name = "tiny"
@@ -37,12 +38,12 @@ def test_logits_that_were_not_saved_are_made_again_from_the_weights(
     path = train_cohort(tmp_path, STUDY)
     (run,) = (path / "runs").iterdir()
     words = ["--calibrator-only", "--force", "-o", str(tmp_path / "c.json")]
-    saved = answer(["deploy", str(run), *words], capsys)
+    saved = answer(capsys, "deploy", str(run), *words)
     shutil.rmtree(run / "predictions")
-    again = answer(["deploy", str(run), *words], capsys)
+    again = answer(capsys, "deploy", str(run), *words)
     assert saved == again
     alone = shutil.copytree(run, tmp_path / "elsewhere" / "runs" / "alone")
-    assert "study" in complaint(["deploy", str(alone), *words], capsys)
+    assert "study" in complaint(capsys, "deploy", str(alone), *words)
     shutil.rmtree(run / "checkpoints")
-    said = complaint(["deploy", str(run), *words], capsys)
+    said = complaint(capsys, "deploy", str(run), *words)
     assert "`checkwise study status --verify`" in said
