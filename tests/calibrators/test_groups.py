@@ -11,12 +11,7 @@ from checkwise.calibrators import change_of, cross_fitted, fit, get_calibrator, 
 from checkwise.calibrators.cross_fit import FOLDS, RESAMPLES, folds_of, mean_change
 from checkwise.metrics import nll_of, units_together
 from checkwise.statistics import SEED, resampled_group_means
-
-
-def drawn(n: int, seed: int, classes: int = 4) -> tuple[Any, Any]:
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, classes, n)
-    return 4 * (np.eye(classes)[labels] + 0.8 * rng.normal(size=(n, classes))), labels
+from tests.calibrators.drawn import drawn
 
 
 def test_a_group_is_in_one_fold_and_folds_are_about_as_large() -> None:
@@ -34,7 +29,7 @@ def test_a_group_is_in_one_fold_and_folds_are_about_as_large() -> None:
 
 def test_every_group_is_calibrated_by_a_fit_without_it() -> None:
     rng = np.random.default_rng(1)
-    logits: Any = {"a": drawn(120, 1), "b": drawn(90, 2)}
+    logits: Any = {"a": drawn(1, 120), "b": drawn(2, 90)}
     groups = {"a": rng.integers(0, 15, 120), "b": rng.integers(0, 4, 90)}
     calibrator = get_calibrator("ts")
     found = cross_fitted(logits, calibrator, force=True, groups=groups)
@@ -84,14 +79,14 @@ def test_a_number_in_two_domains_is_two_groups() -> None:
 
 
 def test_one_group_has_no_interval_and_changes_nothing() -> None:
-    logits: Any = {"val": drawn(60, 4)}
+    logits: Any = {"val": drawn(4, 60)}
     groups = {"val": np.zeros(60, dtype=np.int64)}
     change = change_of(logits, fit(logits, "ts"), groups)
     assert (change.mean, change.low, change.high, change.groups) == (0, 0, 0, 1)
 
 
 def test_the_change_and_the_refined_nll_use_the_folds_of_groups() -> None:
-    logits: Any = {"val": drawn(200, 5)}
+    logits: Any = {"val": drawn(5, 200)}
     z, y = logits["val"]
     groups = {"val": np.random.default_rng(6).integers(0, 25, 200)}
     after: Any = cross_fitted(logits, get_calibrator("ts"), force=True, groups=groups)

@@ -14,16 +14,8 @@ from scipy.special import log_softmax
 from checkwise.calibrators import TS, TS_LIMIT, fit_temperature
 from checkwise.calibrators.temperature import scaled
 from checkwise.metrics import evaluate
+from tests.calibrators.drawn import drawn
 from tests.refusals import refused
-
-
-def drawn(seed: int, n: int = 4000, classes: int = 5, scale: float = 2.0) -> tuple[Any, Any]:
-    """Logits, and labels drawn from their softmax."""
-    random = np.random.default_rng(seed)
-    z = scale * random.normal(size=(n, classes))
-    p = np.exp(log_softmax(z, axis=1))
-    y = (p.cumsum(axis=1) > random.uniform(size=(n, 1))).argmax(axis=1)
-    return z, y
 
 
 def nll(beta: float, z: Any, y: Any) -> float:
@@ -50,7 +42,7 @@ def test_by_hand() -> None:
 
 @pytest.mark.parametrize("true", [0.05, 0.4, 1.0, 3.0, 250.0])
 def test_a_known_temperature_is_recovered(true: float) -> None:
-    z, y = drawn(seed=7, n=20_000)
+    z, y = drawn(7, 20_000, classes=5, heat=1)
     assert fit_temperature(true * z, y).value == pytest.approx(true, rel=0.05)
     # Exactly: multiplying all logits by c multiplies the best temperature by c.
     assert fit_temperature(true * z, y).value == pytest.approx(
@@ -61,7 +53,7 @@ def test_a_known_temperature_is_recovered(true: float) -> None:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("stretch", [0.01, 1.0, 30.0])
 def test_an_independent_optimiser_agrees(seed: int, stretch: float) -> None:
-    z, y = drawn(seed, n=500, classes=3 + seed)
+    z, y = drawn(seed, 500, classes=3 + seed, heat=1)
     assert fit_temperature(stretch * z, y).value / stretch == pytest.approx(
         independent(z, y), rel=1e-6
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from typing import Any
 
@@ -22,15 +20,6 @@ def _features(*rows: tuple[float, int]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _dataset(**domains: tuple[NDArray[Any], NDArray[Any]]) -> DomainDataset:
     return from_arrays("toy", domains, kind="features", classes=["c0", "c1", "c2"])
-
-
-def test_importing_the_package_loads_neither_torch_nor_pandas_nor_pillow() -> None:
-    code = (
-        "import sys; before = set(sys.modules); import checkwise.study.data;"
-        "print([m for m in ('torch', 'pandas', 'PIL', 'mlxtend') if m in sys.modules])"
-    )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert printed.stdout.strip() == b"[]"
 
 
 def test_labels_become_int64_and_arrays_read_only() -> None:

@@ -6,9 +6,10 @@ import hashlib
 import json
 import os
 import random
+import resource
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -277,34 +278,30 @@ def test_any_damage_is_refused_or_leaves_a_log(folder: Path) -> None:
     assert refused > 400
 
 
-LIMITED = """
-import resource, sys
-from checkwise.cli import main
-from checkwise.study.folder import registration
-main_arguments = sys.argv[2:]
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
-main(main_arguments)
-"""
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """No file of this process can become larger."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("room", [0, 1, 60])
 @pytest.mark.parametrize("command", [["register"], ["compare", "--json"]])
 def test_a_write_that_is_cut_short_is_undone_and_told(
-    command: list[str], room: int, folder: Path
+    command: list[str], room: int, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     register(folder, AC_NLL)
     before = (folder / LOG).read_bytes()
-    words = ["study", command[0], str(folder), *command[1:]]
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(len(before) + room), *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-    )
-    assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert "free some space" in done.stderr
-    assert str(folder) in done.stderr
-    assert done.stderr.count("\n") == 1
+    with room_for(len(before) + room):
+        assert run("study", command[0], folder, *command[1:]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert "free some space" in said.err
+    assert str(folder) in said.err
     assert (folder / LOG).read_bytes() == before
     assert registered_first(folder, AC_NLL).state == "before"
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import checkwise as cw
 from checkwise.calibrators import calibrators, fit
 from checkwise.deployed import check_out, load
-from checkwise.deployed.bundle import _own_digest, write_bundle
+from checkwise.deployed.bundle import CARD, _own_digest, write_bundle
 from checkwise.errors import InputError
 from checkwise.store import fingerprint_of
 from tests.calibrators.drawn import domains
@@ -150,7 +150,7 @@ def test_deployed_json_with_anything_anywhere(
             if not fine(came):
                 bad[way, str(odd)] = came
     for name in PATHS:
-        for other in ({"members": [name]}, {"files": {**info["files"], name: {}}}):
+        for other in ({"members": [name]}, {"files": {**info["files"], name: info["files"][CARD]}}):
             put(folder, {**info, **other})
             came, tries = use(folder), tries + 1
             if came not in CODES:

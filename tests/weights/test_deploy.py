@@ -459,33 +459,6 @@ def test_a_damaged_model_is_refused_by_the_name_of_the_file(
         load(tmp_path / "model")
 
 
-@pytest.mark.parametrize("name", ["weights.safetensors", "calibration.json", "card.md"])
-def test_a_missing_file_or_a_link_is_refused_by_name(
-    predictions: Path, name: str, tmp_path: Path
-) -> None:
-    cw.deploy(predictions, tmp_path / "model")
-    (tmp_path / "model" / name).rename(tmp_path / name)
-    with pytest.raises(InputError, match=name):
-        load(tmp_path / "model")
-    (tmp_path / "model" / name).symlink_to(tmp_path / name)
-    with pytest.raises(InputError, match=f"{name} is a link"):
-        load(tmp_path / "model")
-
-
-@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../b", "", "a\\b"])
-def test_no_name_in_a_file_becomes_a_path(predictions: Path, name: str, tmp_path: Path) -> None:
-    from checkwise.deployed.bundle import _own_digest
-
-    cw.deploy(predictions, tmp_path / "model")
-    path = tmp_path / "model" / "deployed.json"
-    content = json.loads(path.read_text())
-    content["files"][name] = content["files"]["card.md"]
-    content["sha256"] = _own_digest(content)
-    path.write_text(json.dumps(content))
-    with refused("outside: json … names"):
-        load(tmp_path / "model")
-
-
 class Ran:
     """What a hostile checkpoint would do."""
 
