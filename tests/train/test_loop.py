@@ -17,8 +17,7 @@ from safetensors.torch import load_file
 from checkwise import metrics
 from checkwise.store import layout, read_run
 from checkwise.study.data import split
-from checkwise.study.folder import LeaseLostError, take
-from checkwise.study.train import Algorithm, build_run, train_run
+from checkwise.study.train import Algorithm, build_run
 from tests.refusals import refused
 from tests.runs import config, contents, digits, ready, train
 
@@ -163,18 +162,6 @@ def test_a_hook_sees_every_update_and_its_state_survives_a_stop(tmp_path: Path) 
     train(tmp_path / "run", hooks=[second])
     assert second.seen == list(range(13))
     assert second.records == [0, 3, 6, 9, 12]
-
-
-def test_a_lost_lease_stops_every_commit(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    lease = take(folder)
-    assert lease is not None
-    (folder / layout.LEASE_FILE).write_text(json.dumps({"token": "other", "host": "x", "pid": 1}))
-    with lease, pytest.raises(LeaseLostError):
-        train_run(folder, config(), ready(), lease)
-    assert (folder / layout.SOURCE_FILE).read_bytes() == b""
-    assert not (folder / layout.DONE_FILE).exists()
 
 
 @pytest.mark.parametrize(
