@@ -33,7 +33,6 @@ from benchmarks.updates import interleaved, needed_products
 from checkwise import metrics
 from checkwise.records import RunKey
 from checkwise.study.data import DomainDataset, from_arrays, open_dataset, split
-from checkwise.study.folder import take
 from checkwise.study.sweep import read_study, run_config
 from checkwise.study.train import (
     Evaluator,
@@ -104,12 +103,9 @@ def _batches(loader: Any) -> Iterator[tuple[Tensor, Tensor]]:
 def own_loop(asked: RunConfig, data: TrainingData) -> float:
     """Seconds of a run of this library, files and all metrics included."""
     with tempfile.TemporaryDirectory() as folder:
-        lease = take(Path(folder))
-        assert lease is not None
-        with lease:
-            began = time.perf_counter()
-            train_run(Path(folder), asked, data, lease)
-            return time.perf_counter() - began
+        began = time.perf_counter()
+        train_run(Path(folder), asked, data)
+        return time.perf_counter() - began
 
 
 def digits(updates: int, workers_tried: list[int], threads: int) -> None:

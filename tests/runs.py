@@ -11,7 +11,7 @@ import torch
 
 from checkwise.records import RunKey
 from checkwise.study.data import DomainDataset, from_arrays, open_dataset
-from checkwise.study.folder import kept_files, take
+from checkwise.study.folder import kept_files
 from checkwise.study.train import (
     NetworkConfig,
     RunConfig,
@@ -63,12 +63,9 @@ def config(algorithm: str = "ERM", **changes: Any) -> RunConfig:
 
 
 def train(folder: Path, asked: RunConfig | None = None, **options: Any) -> Ending:
-    """Take the lease and train."""
+    """Train in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    lease = take(folder)
-    assert lease is not None
-    with lease:
-        return train_run(folder, asked or config(), ready(), lease, **options)
+    return train_run(folder, asked or config(), ready(), **options)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

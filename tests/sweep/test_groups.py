@@ -19,7 +19,7 @@ from checkwise.store import read_run
 from checkwise.store.run_predictions import VALIDATIONS
 from checkwise.study import Cohort
 from checkwise.study.data import draw_seed, seed_hash, source_splits
-from checkwise.study.folder import take, verify
+from checkwise.study.folder import verify
 from checkwise.study.sweep import (
     Job,
     Study,
@@ -213,10 +213,7 @@ def test_a_killed_run_with_two_validation_sets_ends_the_same(tmp_path: Path) -> 
 
     def train(folder: Path, stop: Callable[[], bool]) -> str:
         folder.mkdir(exist_ok=True)
-        lease = take(folder)
-        assert lease is not None
-        with lease:
-            return train_run(folder, config, ready, lease, stop=stop)
+        return train_run(folder, config, ready, stop=stop)
 
     assert train(tmp_path / "once", lambda: False) == "finished"
     updates = iter([False] * 24 + [True])
@@ -302,10 +299,7 @@ def test_runs_without_a_second_validation_set_say_so(trained: Path, tmp_path: Pa
     _traps(tmp_path)
     study = _study(tmp_path, training={"split_by": "groups"})
     ready = prepare(open_spec(study.data[0], {}), study.network)
-    lease = take(tmp_path)
-    assert lease is not None
-    with lease:
-        train_run(tmp_path, run_config(study, plan(study, {})[0], ready), ready, lease)
+    train_run(tmp_path, run_config(study, plan(study, {})[0], ready), ready)
     own = read_run(tmp_path).trajectory()
     same = read_run(tmp_path).trajectory("groups")
     assert np.array_equal(own.values["nll"], same.values["nll"])

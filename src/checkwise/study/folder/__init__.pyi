@@ -35,7 +35,6 @@ from checkwise.study.folder.lease import STALE_SECONDS as STALE_SECONDS
 from checkwise.study.folder.lease import Failure as Failure
 from checkwise.study.folder.lease import Holder as Holder
 from checkwise.study.folder.lease import Lease as Lease
-from checkwise.study.folder.lease import LeaseLostError as LeaseLostError
 from checkwise.study.folder.lease import clock_of as clock_of
 from checkwise.study.folder.lease import last_failure as last_failure
 from checkwise.study.folder.lease import last_holder as last_holder

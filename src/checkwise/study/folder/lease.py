@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from checkwise.errors import CheckwiseError, InputError
+from checkwise.errors import InputError
 from checkwise.store import (
     check_tree,
     encode_json,
@@ -133,12 +133,6 @@ _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class LeaseLostError(CheckwiseError):
-    """Another process has taken this run over; leave it to that process."""
-
-    code = "busy"
-
-
 @dataclass(frozen=True)
 class Holder:
     """Who wrote a lease, and when it was last beaten, by the clock of its disk."""
@@ -187,14 +181,6 @@ class Lease:
         """Whether no other process has taken the run over."""
         found = last_holder(self.path.parent)
         return found is not None and found.token == self.token
-
-    def check(self) -> None:
-        """Raise ``LeaseLostError`` unless this process still holds the run."""
-        if not self.held():
-            raise LeaseLostError(
-                f"Expected to hold the lease, but another process took it over in {self.path}: "
-                "leave the run to that process."
-            )
 
     def release(self) -> None:
         """Give the run back."""

@@ -23,7 +23,6 @@ from checkwise.study.folder import (
     STALE_SECONDS,
     Failure,
     Lease,
-    LeaseLostError,
     Saved,
     attempts_at,
     clear,
@@ -204,8 +203,6 @@ class _Try:
         try:
             with writing(self._place), _printed_to(log):
                 return "trained" if continue_run(self._run, self) else "open"
-        except LeaseLostError:
-            return "held"
         except Exception as error:
             # A worker that took this run over has removed this attempt.
             removed = isinstance(error, StoreError) and isinstance(
@@ -230,9 +227,7 @@ class _Try:
 
     def train(self, folder: Path) -> bool:
         stop, seconds = self._worker.stop, self._worker.job.resume_seconds
-        ending = train_run(
-            folder, self._config, self._data, self._lease, stop=stop, resume_seconds=seconds
-        )
+        ending = train_run(folder, self._config, self._data, stop=stop, resume_seconds=seconds)
         return ending == "finished"
 
     def _failed_too_often(self) -> bool:

@@ -28,7 +28,6 @@ from checkwise.store import (
 from checkwise.study.data import DomainDataset, described, source_domains
 from checkwise.study.folder import (
     Journal,
-    Lease,
     damaged,
     make_folders_in,
     mark_done,
@@ -117,7 +116,6 @@ def train_run(
     folder: Path,
     config: RunConfig,
     data: TrainingData,
-    lease: Lease,
     *,
     hooks: Sequence[Hook] = (),
     stop: Callable[[], bool] = lambda: False,
@@ -126,7 +124,7 @@ def train_run(
     """Train one run to its end; an interrupted run continues where it stopped.
 
     Args:
-        folder: the run's folder; it belongs to whoever holds ``lease``.
+        folder: the run's folder; nobody else writes to it.
         config: everything that determines the run. A folder with another one is refused.
         data: the data set, prepared for ``config.network``.
         hooks: called after every update and at every record.
@@ -140,7 +138,7 @@ def train_run(
         state, text = _claim(folder, config, data.dataset)
         if config.averages:
             hooks = [*hooks, Averages(config.averages, last_step=config.steps - 1)]
-        run = _Run(folder, config, data, lease, hooks, state, text, stack)
+        run = _Run(folder, config, data, hooks, state, text, stack)
         saved = time.monotonic()
         for step in range(run.updates, config.steps):
             run.update(step)
@@ -152,7 +150,6 @@ def train_run(
             if step < config.steps - 1 and stop():
                 run.save()
                 return "stopped"
-        lease.check()
         mark_done(folder, config.steps - 1, known=run.known())
         resume.clear(folder)
     return "finished"
@@ -183,7 +180,6 @@ class _Run:
         folder: Path,
         config: RunConfig,
         data: TrainingData,
-        lease: Lease,
         hooks: Sequence[Hook],
         state: resume.ResumeState | None,
         text: str,
@@ -191,7 +187,6 @@ class _Run:
     ) -> None:
         self._folder = folder
         self._config = config
-        self._lease = lease
         self._hooks = tuple(hooks)
         self._inputs = data.inputs
         self._sources = source_domains(data.dataset, config.key.held_out)
@@ -234,14 +229,12 @@ class _Run:
         for hook in self._hooks:
             hook.at_record(line, self._algorithm, self._folder)
         keep = kept_steps([*self._lines, line], self._config.keep, self._config.keep_delta_pp)
-        self._lease.check()
         for domain in self._config.key.held_out:
             entry = {"step": step, **heldout_entry(outputs, domain, self._config)}
             self._journals[layout.heldout_file(domain)].append(entry)
         write_predictions(self._folder, step, outputs, self._config)
         if step in keep:
             write_weights(self._folder, step, self._algorithm.deployable_state())
-        self._lease.check()
         self._journals[layout.SOURCE_FILE].append(line)
         self._lines.append(line)
         if self._config.keep == "feasible":
@@ -265,7 +258,6 @@ class _Run:
             hooks={hook.name: hook.state() for hook in self._hooks},
             generators=resume.generator_states(),
         )
-        self._lease.check()
         resume.save(self._folder, state)
 
     def known(self) -> dict[str, Fingerprint]:
