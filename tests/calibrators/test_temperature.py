@@ -99,6 +99,13 @@ def test_it_says_when_no_finite_temperature_is_best() -> None:
     assert flat.after == pytest.approx(np.log(2))
 
 
+def test_weights_count_like_repetitions() -> None:
+    z, y = drawn(3, 40)
+    times = np.random.default_rng(0).integers(0, 4, 40)
+    repeated = fit_temperature(np.repeat(z, times, axis=0), np.repeat(y, times))
+    assert fit_temperature(z, y, weights=times).value == pytest.approx(repeated.value, rel=1e-12)
+
+
 def test_scaling_leaves_predictions_alone_even_between_neighbouring_floats() -> None:
     random = np.random.default_rng(5)
     z = random.normal(size=(3000, 4)).astype(np.float32)
@@ -125,6 +132,12 @@ def test_scaling_leaves_predictions_alone_even_between_neighbouring_floats() -> 
 def test_what_cannot_be_fitted_is_refused(given_: Any, message: str) -> None:
     with refused(message):
         fit_temperature(*given_)
+
+
+@pytest.mark.parametrize("weights", [[1.0], [0.0, 0.0], [1.0, -1.0], [np.nan, 1.0]])
+def test_weights_have_to_be_weights(weights: Any) -> None:
+    with refused("value: 2 … 0"):
+        fit_temperature([[1.0, 2.0], [0.0, 1.0]], [0, 1], weights=weights)
 
 
 @pytest.mark.parametrize(("labels", "limit"), [([1, 1, 1], np.log(2)), ([0, 0, 0], 0.0)])

@@ -28,6 +28,7 @@ def test_equal_generators_give_equal_images(images: NDArray[np.uint8]) -> None:
     assert np.array_equal(images, before)
     assert first.shape == images.shape
     assert first.flags.writeable
+    assert augment(images[:2], np.random.default_rng(0), size=20).shape == (2, 20, 20, 3)
 
 
 def test_one_image_in_ten_is_grey(images: NDArray[np.uint8]) -> None:

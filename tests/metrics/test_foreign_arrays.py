@@ -217,6 +217,7 @@ def test_losses_counts_weights_and_temperatures_are_numbers(column: Any) -> None
         lambda: cw.source_accuracy_radius(5, column),
         lambda: worst_domain_radius(5, column),
         lambda: cw.source_accuracy_radius(5, [10, 10], weights=column),
+        lambda: fit_temperature(Z[:2], Y[:2], weights=column),
         lambda: scaled(Z[:2], column),
     ):
         with pytest.raises(cw.InputError):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkwise.study.train import Kind, default_hparams, draw_hparams, hparams_for
+from checkwise.study.data import Kind
+from checkwise.study.train import default_hparams, draw_hparams, hparams_for
 from checkwise.study.train.hparams import HPARAM_KINDS, HPARAM_TABLE
 from tests.refusals import refused
 

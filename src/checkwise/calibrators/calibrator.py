@@ -83,7 +83,7 @@ class Calibrator:
 
         ``force`` applies it whatever the number of errors; the state says ``saturated`` even so.
         """
-        examples: Any = {name: check_examples(z, y) for name, (z, y) in logits.items()}
+        examples: Any = {name: check_examples(z, y)[:2] for name, (z, y) in logits.items()}
         z, y = together(examples)
         errors = count_errors(z, y)
         few = errors < LEAST_ERRORS

@@ -2,9 +2,9 @@
 
 With β = 1/T the mean negative log-likelihood
 
-    f(β) = 1/n Σ_i [ logsumexp(β z_i) − β z_i[y_i] ]
+    f(β) = Σ_i w_i · [ logsumexp(β z_i) − β z_i[y_i] ]
 
-is convex: f'(β) = mean(E_p[z_i] − z_i[y_i]) and f''(β) = mean(Var_p(z_i)), p = softmax(β z_i).
+is convex: f'(β) = Σ w_i (E_p[z_i] − z_i[y_i]) and f''(β) = Σ w_i Var_p(z_i), p = softmax(β z_i).
 So Newton's method works in β, inside a bracket that every evaluation narrows. A minimum at a
 positive, finite β exists exactly where f'(0) < 0 (better than uniform guessing on average) and some
 example is predicted incorrectly (f' becomes positive as β grows).
@@ -16,13 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics import to_floats, to_numpy
+from checkwise.metrics import FloatArray, IntArray, to_floats, to_numpy
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 State: TypeAlias = Literal["fitted", "separable", "uniform", "flat"]
 
 LARGEST = 2.0**60  # in place of an infinite temperature, or of 1/T
@@ -67,20 +64,21 @@ class Temperature:
         return f"no finite temperature is best: {REASONS[self.state]}; T stays 1"
 
 
-def fit_temperature(logits: Any, labels: Any) -> Temperature:
+def fit_temperature(logits: Any, labels: Any, *, weights: Any = None) -> Temperature:
     """The temperature that minimises the mean NLL of ``softmax(logits / T)``.
 
     Args:
         logits: [n, C], finite.
         labels: [n] integers.
+        weights: [n] nonnegative weights of the examples; all equal if not given.
 
     Example:
         >>> fit = fit_temperature([[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [2.0, 0.0]], [0, 0, 0, 1])
         >>> round(fit.value, 6)        # 2 / log 3: the probability of the first class is 3/4
         1.820478
     """
-    z, y = check_examples(logits, labels)
-    loss = _Loss(z, y)
+    z, y, w = check_examples(logits, labels, weights)
+    loss = _Loss(z, y, w)
     before = loss.value(1.0)
     errors = int((z.argmax(axis=1) != y).sum())
     if not np.ptp(z, axis=1).any():
@@ -113,14 +111,14 @@ def scaled(logits: Any, temperature: Any) -> FloatArray:
 class _Loss:
     """f and its derivatives for fixed examples."""
 
-    def __init__(self, z: FloatArray, y: IntArray):
+    def __init__(self, z: FloatArray, y: IntArray, w: FloatArray):
         self._z = z - z.max(axis=1, keepdims=True)  # shifts cancel; β·z stays at or below 0
         self._own = np.take_along_axis(self._z, y[:, None], axis=1)[:, 0]
-        self._share = 1 / len(y)
+        self._w = w
 
     @property
     def steepest(self) -> float:
-        """The limit of f' as β grows: the mean of max z − z[y]."""
+        """The limit of f' as β grows: Σ w (max z − z[y])."""
         return -self._mean(self._own)
 
     def value(self, beta: float) -> float:
@@ -136,7 +134,7 @@ class _Loss:
         return self._mean(mean - self._own), self._mean(spread)
 
     def _mean(self, rows: FloatArray) -> float:
-        return float((self._share * rows).sum())  # summed in pairs, and BLAS starts no threads
+        return float((self._w * rows).sum())  # summed in pairs, and BLAS starts no threads
 
 
 def _newton(loss: _Loss) -> float | None:
@@ -157,8 +155,10 @@ def _newton(loss: _Loss) -> float | None:
     return beta
 
 
-def check_examples(logits: Any, labels: Any) -> tuple[FloatArray, IntArray]:
-    """Logits and labels as arrays; what cannot be fitted is refused."""
+def check_examples(
+    logits: Any, labels: Any, weights: Any = None
+) -> tuple[FloatArray, IntArray, FloatArray]:
+    """Logits, labels and weights as arrays; what cannot be fitted is refused."""
     z = to_floats(logits, "logits")
     y = to_numpy(labels, "labels")
     if z.ndim != 2 or z.shape[1] < 2 or len(z) == 0:
@@ -177,4 +177,11 @@ def check_examples(logits: Any, labels: Any) -> tuple[FloatArray, IntArray]:
             f"Expected finite logits, but got {z[row].tolist()!s:.60} in row {row}: a checkpoint "
             "that diverged has no temperature; choose another."
         )
-    return np.ascontiguousarray(z), y.astype(np.int64)
+    w = np.ones(len(z)) if weights is None else to_floats(weights, "weights")
+    if w.shape != (len(z),) or not np.isfinite(w).all() or w.min() < 0 or w.sum() <= 0:
+        raise InputError(
+            f"Expected {len(z)} weights of 0 or more that are not all 0, but got shape "
+            f"{list(w.shape)}: pass one weight per example."
+        )
+    used = w > 0
+    return z[used], y[used].astype(np.int64), w[used] / w.sum()

@@ -39,7 +39,6 @@ from checkwise.store.live_journal import damaged_line as damaged_line
 from checkwise.store.live_journal import live_journals as live_journals
 from checkwise.store.live_journal import read_live_journal as read_live_journal
 from checkwise.store.npz import ArrayHeader as ArrayHeader
-from checkwise.store.npz import open_npz as open_npz
 from checkwise.store.npz import read_headers as read_headers
 from checkwise.store.npz import write_npz as write_npz
 from checkwise.store.predictions import OUTPUTS as OUTPUTS
@@ -73,7 +72,6 @@ from checkwise.store.run_predictions import check_validation as check_validation
 from checkwise.store.whole_files import StoreError as StoreError
 from checkwise.store.whole_files import check_writable as check_writable
 from checkwise.store.whole_files import disk_remedy as disk_remedy
-from checkwise.store.whole_files import file_to_write as file_to_write
 from checkwise.store.whole_files import remove_unwritten as remove_unwritten
 from checkwise.store.whole_files import sync_folder as sync_folder
 from checkwise.store.whole_files import write_bytes as write_bytes

@@ -31,7 +31,7 @@ def write_with(path: Path, write: Callable[[Path], object]) -> None:
     The temporary file is flushed to disk before the rename, and the folder after it, so that a
     crash leaves either the old file or the new one. A link stays and its target is written.
     """
-    path = file_to_write(Path(path))
+    path = _file_to_write(Path(path))
     temporary = _temporary(path)
     try:
         write(temporary)
@@ -57,7 +57,7 @@ def check_writable(path: Path) -> None:
     Raises:
         OSError: a folder or a file cannot be made there.
     """
-    path = file_to_write(Path(path))
+    path = _file_to_write(Path(path))
     missing = [folder for folder in path.absolute().parents if not folder.exists()]
     temporary = _temporary(path)
     try:
@@ -74,7 +74,7 @@ def check_writable(path: Path) -> None:
                 folder.rmdir()
 
 
-def file_to_write(path: Path) -> Path:
+def _file_to_write(path: Path) -> Path:
     """Where writing to ``path`` ends up, behind links.
 
     Raises:

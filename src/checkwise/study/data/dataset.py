@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class Duplicates:
     removed: tuple[RemovedRow, ...]
 
 
-Kind = Literal["images", "digits", "features"]
+Kind: TypeAlias = Literal["images", "digits", "features"]
 Labels = NDArray[np.int64]
 
 

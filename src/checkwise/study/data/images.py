@@ -212,20 +212,24 @@ def _decode_into(
 
 
 @naming_extras()
-def augment(images: NDArray[np.uint8], random: np.random.Generator) -> NDArray[np.uint8]:
-    """Return an augmented copy of uint8 ``images`` [n, side, side, 3], for training.
+def augment(
+    images: NDArray[np.uint8], random: np.random.Generator, *, size: int | None = None
+) -> NDArray[np.uint8]:
+    """Return an augmented copy of uint8 ``images`` [n, height, width, 3], as [n, size, size, 3].
 
     In order: random resized crop (area 0.7–1, aspect ratio 3/4–4/3, bilinear), horizontal flip
     (half of the images), colour jitter (brightness, contrast, saturation by factors 0.7–1.3 and
     hue by ±0.3 of the circle, in random order), greyscale (one image in ten). The crop is taken
-    from the decoded square rather than from the original file. Every draw comes from ``random``:
-    equal generators give equal images. Normalisation is the caller's.
+    from the decoded square rather than from the original file. ``size`` defaults to the height.
+    Every draw comes from ``random``: equal generators give equal images. Normalisation is the
+    caller's.
     """
     from PIL import Image
 
-    result = np.empty_like(images)
+    side = images.shape[1] if size is None else size
+    result = np.empty((len(images), side, side, 3), dtype=np.uint8)
     for row, pixels in enumerate(images):
-        result[row] = np.asarray(_augment_one(Image.fromarray(pixels), images.shape[1], random))
+        result[row] = np.asarray(_augment_one(Image.fromarray(pixels), side, random))
     return result
 
 

@@ -13,22 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from checkwise.store import has_file, open_file, sync_folder, write_bytes, write_with
-
-__all__ = [
-    "has_file",
-    "link",
-    "make_folder",
-    "names",
-    "read_start",
-    "remove_file",
-    "remove_folder",
-    "remove_tree",
-    "rename",
-    "size",
-    "sync_folder",
-    "write_file",
-]
+from checkwise.store import has_file as has_file
+from checkwise.store import open_file, write_bytes, write_with
+from checkwise.store import sync_folder as sync_folder
 
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 

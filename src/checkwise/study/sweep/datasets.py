@@ -11,6 +11,7 @@ from checkwise.errors import InputError
 from checkwise.study.data import (
     EMBEDDED,
     DomainDataset,
+    Kind,
     Progress,
     check_domain_name,
     check_unlike,
@@ -23,7 +24,6 @@ from checkwise.study.data import (
     with_places,
 )
 from checkwise.study.sweep.study import OWN, DataSpec, Study
-from checkwise.study.train import Kind
 
 ENVIRONMENT = "CHECKWISE_DATA"
 

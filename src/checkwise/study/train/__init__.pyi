@@ -24,7 +24,6 @@ from checkwise.study.train.config import Average as Average
 from checkwise.study.train.config import Keep as Keep
 from checkwise.study.train.config import Logits as Logits
 from checkwise.study.train.config import NetworkConfig as NetworkConfig
-from checkwise.study.train.config import NetworkKind as NetworkKind
 from checkwise.study.train.config import RunConfig as RunConfig
 from checkwise.study.train.config import RunSettings as RunSettings
 from checkwise.study.train.config import Tune as Tune
@@ -42,7 +41,6 @@ from checkwise.study.train.hparams import HPARAM_KINDS as HPARAM_KINDS
 from checkwise.study.train.hparams import HPARAM_MEANINGS as HPARAM_MEANINGS
 from checkwise.study.train.hparams import HPARAM_TABLE as HPARAM_TABLE
 from checkwise.study.train.hparams import Hyperparameter as Hyperparameter
-from checkwise.study.train.hparams import Kind as Kind
 from checkwise.study.train.hparams import LogUniform as LogUniform
 from checkwise.study.train.hparams import Value as Value
 from checkwise.study.train.hparams import default_hparams as default_hparams

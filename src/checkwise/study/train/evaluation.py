@@ -16,9 +16,8 @@ from checkwise.metrics import NAMES
 from checkwise.store import GROUPS, OWN
 from checkwise.study.train.algorithms import Algorithm
 from checkwise.study.train.config import RunConfig
-from checkwise.study.train.inputs import Inputs
+from checkwise.study.train.inputs import Indices, Inputs
 
-Indices = NDArray[np.int64]
 Role: TypeAlias = Literal["source", "source_groups", "source_in", "heldout"]
 
 

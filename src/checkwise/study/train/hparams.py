@@ -11,16 +11,15 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, TypeAlias, get_args
 
 from numpy.random import RandomState
 
 from checkwise.errors import InputError
-from checkwise.study.data import seed_hash
+from checkwise.study.data import Kind, seed_hash
 from checkwise.study.train.schema import near
 from checkwise.words import shown
 
-Kind: TypeAlias = Literal["images", "digits", "features"]
 Value: TypeAlias = float | int
 Draw: TypeAlias = Callable[[RandomState], Value]
 
