@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,11 @@ def modules() -> list[Path]:
     return sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imported(tree: ast.AST) -> list[str]:
     found: list[str] = []
     for node in ast.walk(tree):
@@ -72,7 +78,7 @@ def uses() -> Iterator[tuple[Path, str, str]]:
     """Every import of one package by another: the file, its package, and the module named."""
     for path in modules():
         here = unit(".".join(("checkwise", *path.relative_to(PACKAGE).with_suffix("").parts)))
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
             if module.startswith("checkwise.") and unit(module) != here:
                 yield path, here, module
@@ -90,7 +96,7 @@ def test_packages_use_each_other_through_doors() -> None:
 def test_scripts_use_the_package_through_doors() -> None:
     past = []
     for path in (file for folder in SCRIPTS for file in (ROOT / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ImportFrom):
                 found = [(node.module or "", alias.name) for alias in node.names]
             elif isinstance(node, ast.Import):
@@ -138,14 +144,14 @@ def test_a_door_names_no_room() -> None:
 def test_only_the_study_reads_held_out_results() -> None:
     for path in modules():
         if path.relative_to(PACKAGE).parts[0] != "study":
-            names = imported(ast.parse(path.read_text()))
+            names = imported(tree_of(path))
             assert not [name for name in names if name.startswith(HELD_OUT)], path
 
 
 @pytest.mark.parametrize("layer", ["metrics", "selection", "records"])
 def test_the_core_knows_neither_torch_nor_files(layer: str) -> None:
     for path in (PACKAGE / layer).rglob("*.py"):
-        names = {name.split(".")[0] for name in imported(ast.parse(path.read_text()))}
+        names = {name.split(".")[0] for name in imported(tree_of(path))}
         assert not names & {"torch", "pathlib", "os", "io"}, path
 
 
@@ -180,10 +186,15 @@ def defaults(node: ast.AST) -> list[tuple[str, ast.expr | None]]:
     ]
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_a_default_is_written_once(path: Path) -> None:
+def test_a_default_is_written_once() -> None:
     """Functions and fields name the constant that holds a default instead of repeating it."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        for name, value in defaults(node):
-            literal = isinstance(value, ast.Constant) and isinstance(value.value, int | float)
-            assert not (name in DEFAULTS and literal), f"{name} of {ast.unparse(node)[:60]}"
+    repeated = [
+        f"{name} of {ast.unparse(node)[:60]} in {path.relative_to(PACKAGE)}"
+        for path in modules()
+        for node in ast.walk(tree_of(path))
+        for name, value in defaults(node)
+        if name in DEFAULTS
+        and isinstance(value, ast.Constant)
+        and isinstance(value.value, int | float)
+    ]
+    assert repeated == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
+
 from checkwise.study.folder import open_cohort
 from checkwise.study.sweep import make_cohort, read_study
 from tests.runs import contents
@@ -42,6 +44,14 @@ def write_tiny(folder: Path, *changes: tuple[str, str]) -> Path:
     path = folder / "tiny.toml"
     path.write_text(text)
     return path
+
+
+def write_features(file: Path) -> Path:
+    """A feature file of three domains with twenty examples each."""
+    domains = np.array(["Art", "Photo", "Sketch"] * 20)
+    examples = np.random.default_rng(0).random((60, 4), dtype=np.float32)
+    np.savez(file, features=examples, label=np.arange(60) % 2, domain=domains)
+    return file
 
 
 def planned(study: Path, out: Path) -> Path:

@@ -19,19 +19,25 @@ from checkwise.study.sweep import Job, make_cohort, noted_round, read_study, wor
 from checkwise.study.sweep.planning import begin_round
 from tests.cli.predict_functions import checkpoints
 from tests.faulty_disk import full_at
-from tests.sweep.studies import write_tiny
+from tests.sweep.studies import write_features, write_tiny
 from tests.weights.deployments import contents
 
-ONE_RUN = (('"ERM", "VREx"', '"ERM"'), ('"0", "75"', '"75"'), ("steps = 5", "steps = 3"))
-KEPT = ("[hparams]", '[records]\nkeep = "all"\nlogits = "all"\n\n[hparams]')
+ONE_RUN = (
+    ('dataset = "RotatedMNIST"', 'dataset = "Features"\nroot = "zoo.npz"'),
+    ('"0", "75"', '"Art"'),
+    ('kind = "digits"', 'kind = "linear"'),
+    ('"ERM", "VREx"', '"ERM"'),
+    ("steps = 5", "steps = 3"),
+    ("[hparams]", '[records]\nkeep = "all"\nlogits = "all"\n\n[hparams]'),
+)
 
 
 def sweep(folder: Path) -> None:
     """What ``study run`` does, with its worker in this process."""
-    cohort = folder / "cohort"
-    make_cohort(read_study(folder.parent / "tiny.toml"), cohort, {})
-    begin_round(cohort, {})
-    work(Job(str(cohort), noted_round(cohort)[0], resume_seconds=0, wait=False))
+    cohort, roots = folder / "cohort", {"zoo": str(folder.parent / "zoo.npz")}
+    make_cohort(read_study(folder.parent / "tiny.toml"), cohort, roots)
+    begin_round(cohort, roots)
+    work(Job(str(cohort), *noted_round(cohort), resume_seconds=0, wait=False))
     clear_published(cohort)
 
 
@@ -57,7 +63,8 @@ def evaluate(folder: Path) -> None:
 
 
 def trained(folder: Path) -> Path:
-    write_tiny(folder, *ONE_RUN, KEPT)
+    write_tiny(folder, *ONE_RUN)
+    write_features(folder / "zoo.npz")
     sweep(folder / "whole")
     return folder / "whole" / "cohort"
 

@@ -22,7 +22,7 @@ from checkwise.study.sweep import Job, noted_round, work
 from checkwise.study.sweep.worker import Worked
 from checkwise.study.train.algorithms import unregister
 from tests.commands import call
-from tests.sweep.studies import ENVIRONMENT, all_contents, planned, write_tiny
+from tests.sweep.studies import ENVIRONMENT, all_contents, planned, write_features, write_tiny
 
 LONGER = (("steps = 5", "steps = 60"), ("record_every = 2", "record_every = 3"))
 KEPT = ("[hparams]", '[records]\nkeep = "all"\nlogits = "source"\n\n[hparams]')
@@ -123,12 +123,7 @@ def test_planning_again_lets_failed_runs_be_tried_again(
 def test_places_of_data_are_those_that_the_plan_noted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import numpy as np
-
-    file = tmp_path / "zoo.npz"
-    domains = np.array(["Art", "Photo", "Sketch"] * 20)
-    examples = np.random.default_rng(0).random((60, 4), dtype=np.float32)
-    np.savez(file, features=examples, label=np.arange(60) % 2, domain=domains)
+    file = write_features(tmp_path / "zoo.npz")
     study = write_tiny(
         tmp_path,
         ('dataset = "RotatedMNIST"', 'dataset = "Features"\nname = "Zoo"'),
