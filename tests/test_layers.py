@@ -43,7 +43,7 @@ EDGES = {
     "__main__": "cli",
 }
 # What reads results on unseen domains: of our own runs, and of other people's files.
-HELD_OUT = ("checkwise.study.folder.heldout", "checkwise.study.target_rows")
+HELD_OUT = ("checkwise.study.folder.sealed", "checkwise.study.target_rows")
 HEAVY = ("torch", "numba", "pandas", "pyarrow", "matplotlib", "ray", "scipy", "PIL", "rich")
 
 
@@ -160,7 +160,7 @@ def test_importing_the_package_is_light() -> None:
     code = (
         "import sys; import checkwise\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])\n"
-        "import checkwise.study.train as train; import checkwise.study.data.registry\n"
+        "import checkwise.study.train as train; import checkwise.study.data.every_dataset\n"
         "train.draw_hparams('images', 'ERM', hparams_seed=1, trial_seed=0)\n"
         "print([name for name in ('torch', 'pandas', 'PIL', 'mlxtend') if name in sys.modules])"
     )

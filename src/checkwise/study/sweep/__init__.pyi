@@ -1,10 +1,5 @@
 __all__: list[str]
 
-from checkwise.study.sweep.datasets import all_roots as all_roots
-from checkwise.study.sweep.datasets import check_roots as check_roots
-from checkwise.study.sweep.datasets import open_spec as open_spec
-from checkwise.study.sweep.datasets import read_roots as read_roots
-from checkwise.study.sweep.datasets import with_domains as with_domains
 from checkwise.study.sweep.estimating import estimate as estimate
 from checkwise.study.sweep.executors import get_executor as get_executor
 from checkwise.study.sweep.executors import worker_count as worker_count
@@ -12,6 +7,11 @@ from checkwise.study.sweep.launching import Executor as Executor
 from checkwise.study.sweep.launching import ExecutorSettings as ExecutorSettings
 from checkwise.study.sweep.launching import run_job as run_job
 from checkwise.study.sweep.launching import run_workers as run_workers
+from checkwise.study.sweep.opening import all_roots as all_roots
+from checkwise.study.sweep.opening import check_roots as check_roots
+from checkwise.study.sweep.opening import open_spec as open_spec
+from checkwise.study.sweep.opening import read_roots as read_roots
+from checkwise.study.sweep.opening import with_domains as with_domains
 from checkwise.study.sweep.planning import begin_round as begin_round
 from checkwise.study.sweep.planning import inner_study as inner_study
 from checkwise.study.sweep.planning import make_cohort as make_cohort
@@ -23,15 +23,15 @@ from checkwise.study.sweep.progress import RunStatus as RunStatus
 from checkwise.study.sweep.progress import Watched as Watched
 from checkwise.study.sweep.progress import overview as overview
 from checkwise.study.sweep.progress import pause_after as pause_after
-from checkwise.study.sweep.run import SweepResult as SweepResult
-from checkwise.study.sweep.run import check_sweep as check_sweep
-from checkwise.study.sweep.run import prepare_with as prepare_with
-from checkwise.study.sweep.run import run_sweep as run_sweep
 from checkwise.study.sweep.study import Study as Study
 from checkwise.study.sweep.study_file import STUDY_TABLES as STUDY_TABLES
 from checkwise.study.sweep.study_file import parse_study as parse_study
 from checkwise.study.sweep.study_file import read_executor as read_executor
 from checkwise.study.sweep.study_file import read_study as read_study
 from checkwise.study.sweep.study_file import shipped_studies as shipped_studies
+from checkwise.study.sweep.sweeping import SweepResult as SweepResult
+from checkwise.study.sweep.sweeping import check_sweep as check_sweep
+from checkwise.study.sweep.sweeping import prepare_with as prepare_with
+from checkwise.study.sweep.sweeping import run_sweep as run_sweep
 from checkwise.study.sweep.worker import Job as Job
 from checkwise.study.sweep.worker import work as work

@@ -12,7 +12,7 @@ import torch
 from checkwise.records import RunKey
 from checkwise.study.data import EMBEDDED, from_arrays, list_images
 from checkwise.study.folder import record_steps
-from checkwise.study.sweep.datasets import open_spec, root_of
+from checkwise.study.sweep.opening import open_spec, root_of
 from checkwise.study.sweep.planning import run_config
 from checkwise.study.sweep.study import DataSpec, Study
 from checkwise.study.train import (

@@ -19,7 +19,7 @@ from checkwise.records import RunKey
 from checkwise.store import encode_json, expect, has_file, layout, read_json, write_text, writing
 from checkwise.study.data import shared_init_seed, training_seed
 from checkwise.study.folder import CohortRecord, check_folders, is_cohort, open_cohort, write_cohort
-from checkwise.study.sweep.datasets import check_held_out, domains_of, targets_of
+from checkwise.study.sweep.opening import check_held_out, domains_of, targets_of
 from checkwise.study.sweep.study import DataSpec, Study
 from checkwise.study.train import RunConfig, TrainingData, hparams_for
 

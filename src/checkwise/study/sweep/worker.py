@@ -36,8 +36,8 @@ from checkwise.study.folder import (
     tries,
     write_failure,
 )
-from checkwise.study.sweep.datasets import open_spec
 from checkwise.study.sweep.launching import run_job
+from checkwise.study.sweep.opening import open_spec
 from checkwise.study.sweep.planning import run_config
 from checkwise.study.sweep.study import Study
 from checkwise.study.train import (

@@ -17,9 +17,9 @@ from checkwise.study.data import (
     target_rows,
 )
 from checkwise.study.folder import RETRIES, STALE_SECONDS, CohortRecord, clear_published
-from checkwise.study.sweep.datasets import check_held_out, image_domains, kind_of, open_spec
 from checkwise.study.sweep.executors import LocalExecutor, get_executor
 from checkwise.study.sweep.launching import Ended, Executor, ExecutorSettings, run_workers
+from checkwise.study.sweep.opening import check_held_out, image_domains, kind_of, open_spec
 from checkwise.study.sweep.planning import begin_round, check_place
 from checkwise.study.sweep.progress import RunStatus, Watched, cohort_status
 from checkwise.study.sweep.study import DataSpec, Study
