@@ -1,4 +1,4 @@
-"""Who works on a run, and why tries at it failed.
+"""Who works on a run.
 
 A lease only spares work: two workers on one run never harm each other (``attempts.py``). On
 one machine the system's lock tells whether its holder lives, and a killed one lets go at once.
@@ -17,119 +17,19 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
-from checkwise.errors import InputError
-from checkwise.store import (
-    check_tree,
-    encode_json,
-    has_file,
-    layout,
-    open_file,
-    parse,
-    read_file,
-    write_text,
-    writing,
-)
-from checkwise.study.folder.disk import names as disk_names
-
-RETRIES: Final = 2
-LONGEST_LINE: Final = 2000
-SUFFIX: Final = ".failed"
-
-
-@dataclass(frozen=True)
-class Failure:
-    """One failed try.
-
-    Args:
-        round: the sweep that it belongs to; tries are counted within it.
-        number: which try it was, from 1.
-        host: where it ran.
-        reason: why it failed, in one line.
-        log: the file beside this one with the details; "" without one.
-        updates: updates that the furthest saved state of the run had afterwards.
-        lost: whether its worker ended or fell silent without a word, and the run is tried again.
-    """
-
-    round: str
-    number: int
-    host: str
-    reason: str
-    log: str = ""
-    updates: int = 0
-    lost: bool = False
-
-
-_FAILURE: Final = {
-    **dict.fromkeys(("round", "host", "reason", "log"), str),
-    **dict.fromkeys(("number", "updates"), int),
-    "lost": bool,
-}
-_HOLDER: Final = {"token": str, "host": str, "pid": int}
-
-
-def _facts(folder: Path, name: str, kinds: dict[str, type]) -> dict[str, Any] | None:
-    """The facts in a small file that anybody may have written; None where it is damaged."""
-    try:
-        content = parse(read_file(folder, name))
-        facts = {fact: content[fact] for fact in kinds}
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-    return facts if all(type(facts[fact]) is kind for fact, kind in kinds.items()) else None
-
-
-def write_failure(run: Path, token: str, failure: Failure) -> None:
-    """Keep the reason of a failed try; ``token`` is that of its lease."""
-    content = {"schema": layout.LAYOUT_SCHEMA, **asdict(failure)}
-    write_text(layout.attempts_folder(run) / f"{token}{SUFFIX}", encode_json(content))
-
-
-def read_failures(run: Path) -> list[Failure]:
-    """Every failed try at a run, in order; damaged files are skipped."""
-    place = layout.attempts_folder(run)
-    names = [name for name in disk_names(place) or () if name.endswith(SUFFIX)]
-    found = [_facts(place, name, _FAILURE) for name in names]
-    failures = [Failure(**facts) for facts in found if facts is not None]
-    return sorted(failures, key=lambda failure: failure.number)
-
-
-def tries(failures: list[Failure], round_: str, updates: int) -> int:
-    """How many tries of a round have failed.
-
-    Workers that were lost count only if the run got no further since: a machine that is taken away
-    now and then is no fault of the run.
-    """
-    return sum(
-        failure.round == round_ and (not failure.lost or failure.updates == updates)
-        for failure in failures
-    )
-
-
-def last_failure(run: Path) -> Failure | None:
-    """The last failed try at a run; None where none failed, or a worker was lost."""
-    failures = [failure for failure in read_failures(run) if not failure.lost]
-    return failures[-1] if failures else None
-
-
-def last_line(run: Path, failure: Failure) -> str | None:
-    """The last line that a failed try printed; None where nothing can be read of it."""
-    try:
-        with open_file(layout.attempts_folder(run), failure.log) as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - LONGEST_LINE))
-            lines = file.read().decode(errors="replace").strip().splitlines()
-    except (InputError, OSError):
-        return None
-    return lines[-1].strip() if lines else None
-
+from checkwise.store import check_tree, has_file, layout, writing
+from checkwise.study.folder.failures import read_facts
 
 STALE_SECONDS = 300.0
 BEAT_SECONDS = 30.0
 BEATS_BEFORE_TAKEOVER = 6
 SILENT_SECONDS = 3 * BEAT_SECONDS  # a holder that lives has given a sign since
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
+_HOLDER: Final = {"token": str, "host": str, "pid": int}
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -254,7 +154,7 @@ def _lock(file: int) -> bool | None:
 
 def last_holder(folder: Path) -> Holder | None:
     """Who wrote the lease of a folder; that process may be gone."""
-    facts = _facts(folder, layout.LEASE_FILE, _HOLDER)
+    facts = read_facts(folder, layout.LEASE_FILE, _HOLDER)
     if facts is None or not 0 < facts["pid"] < 2**31:
         return None
     try:

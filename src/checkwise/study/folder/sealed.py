@@ -1,4 +1,4 @@
-"""Files of a derived result: read only as they were recorded when the result was made."""
+"""Sealed results: whoever sees one leaves a mark, and derived ones are as they were recorded."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from checkwise.store import (
     read_run,
 )
 from checkwise.study.folder.cohort import open_cohort
-from checkwise.study.folder.lease import last_failure
+from checkwise.study.folder.failures import last_failure
 from checkwise.study.folder.registration import LOG, read_log
 from checkwise.study.folder.run_writing import kept_files
 from checkwise.study.folder.sealed import AGAIN, RECORD, checked_columns, recorded_files

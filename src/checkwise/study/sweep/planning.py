@@ -1,9 +1,4 @@
-"""The inner runs of leave-one-domain-out validation, as a study like any other.
-
-For an outer target T and every other domain v an inner run holds out T and v and trains on the
-rest, with the algorithms, hyperparameters, seeds and schedule of the study. The set {T, v} is
-trained once, whichever of the two is the target.
-"""
+"""What a study plans: its runs, their configurations and its folder; the study of inner runs."""
 
 from __future__ import annotations
 
@@ -25,9 +20,12 @@ from checkwise.study.train import RunConfig, TrainingData, hparams_for
 
 
 def inner_study(study: Study, roots: Mapping[str, str]) -> Study:
-    """The study whose held-out sets are those of the outer runs plus one further domain.
+    """The inner runs of leave-one-domain-out validation, as a study like any other.
 
-    Weights and logits are not kept: only the results on the further domain are needed.
+    For an outer target T and every other domain v an inner run holds out T and v and trains on the
+    rest, with the algorithms, hyperparameters, seeds and schedule of the study. The set {T, v} is
+    trained once, whichever of the two is the target. Weights and logits are not kept: only the
+    results on v are needed.
     """
     if study.draws or any(spec.places for spec in study.data):
         reason = "draws" if study.draws else "places"

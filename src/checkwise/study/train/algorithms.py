@@ -1,4 +1,4 @@
-"""What every training algorithm is: one network, one optimiser, one objective."""
+"""Training algorithms: what every one is, those that come with the package, and your own."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import torch
 from checkwise.errors import InputError
 from checkwise.study.data import (
     DomainDataset,
+    Kind,
     MinibatchSampler,
     Progress,
     SourceSplit,
@@ -20,7 +21,6 @@ from checkwise.study.train.backbone import Network, linear_head, mlp_head, train
 from checkwise.study.train.config import NetworkConfig, RunConfig
 from checkwise.study.train.evaluation import Part, Role, validation_roles
 from checkwise.study.train.extract import backbone_named, freeze
-from checkwise.study.train.hparams import Kind
 from checkwise.study.train.inputs import Indices, Inputs, build_inputs
 from checkwise.study.train.networks import digits_network
 
