@@ -72,7 +72,7 @@ def trained(folder: Path) -> Path:
 def prepared(what: str, folder: Path) -> tuple[Callable[[Path], object], int]:
     """What to do in a folder, in a place with all that it needs; and how many faults it meets."""
     if what == "predict":
-        checkpoints(folder / "checkpoints", {1: 1.0})
+        checkpoints(folder / "checkpoints", {1: 1.0, 2: 2.0})
         (folder / "full.py").write_text(FULL)
         return evaluate, 5
     cohort = trained(folder)
@@ -92,10 +92,10 @@ def left(folder: Path) -> dict[str, bytes]:
 
 @contextmanager
 def full_in_the_worker(number: int) -> Iterator[Callable[[], bool]]:
-    """The same in the process that calls the user's function; there are three operations."""
+    """The same in the process that calls the user's function; there are six operations."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("FULL_AT", str(number))
-        yield lambda: number <= 3
+        yield lambda: number <= 6
 
 
 @pytest.mark.parametrize("where", ["sweep", "pack", "unpack", "predict", "predict, in its worker"])
@@ -128,4 +128,4 @@ def test_whichever_operation_finds_the_disk_full_the_next_time_is_whole(
             break
         assert said or not worker, number
     assert wrong == []
-    assert number > (3 if worker else least)
+    assert number > (6 if worker else least)

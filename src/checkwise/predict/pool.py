@@ -263,7 +263,8 @@ class Pool:
         return worker
 
     def _let_go(self, worker: Worker | None) -> None:
-        if worker is not None:
-            with self._guard:
-                self._workers.discard(worker)
+        with self._guard:
+            ours = worker in self._workers
+            self._workers -= {worker}
+        if worker is not None and ours:
             worker.close()

@@ -28,12 +28,6 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 _NAMED_AT_ONCE = 5
-AREA = (0.7, 1.0)
-LOG_RATIO = (math.log(3 / 4), math.log(4 / 3))
-JITTER = 0.3
-FLIP_PROBABILITY = 0.5
-GREY_PROBABILITY = 0.1
-_CROP_ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
@@ -209,6 +203,14 @@ def _decode_into(
             "files, then open the folder again.",
             code="format",
         )
+
+
+AREA = (0.7, 1.0)
+LOG_RATIO = (math.log(3 / 4), math.log(4 / 3))
+JITTER = 0.3
+FLIP_PROBABILITY = 0.5
+GREY_PROBABILITY = 0.1
+_CROP_ATTEMPTS = 10
 
 
 @naming_extras()
