@@ -35,14 +35,19 @@ batch_size = 8
 """
 
 
-def write_tiny(folder: Path, *changes: tuple[str, str]) -> Path:
-    """The study file, with some of its text replaced."""
+def tiny(*changes: tuple[str, str]) -> str:
+    """The study, with some of its text replaced."""
     text = TINY
     for before, after in changes:
         assert before in text
         text = text.replace(before, after)
+    return text
+
+
+def write_tiny(folder: Path, *changes: tuple[str, str]) -> Path:
+    """The same as a file."""
     path = folder / "tiny.toml"
-    path.write_text(text)
+    path.write_text(tiny(*changes))
     return path
 
 

@@ -19,6 +19,7 @@ from checkwise.study.sweep import Study, read_study
 from checkwise.study.train import Algorithm, averages
 from checkwise.study.train.averages import Averages
 from tests.runs import config, contents, train
+from tests.sweep.studies import write_tiny
 
 BOTH = ("sma", "dense-swad")
 
@@ -133,24 +134,7 @@ def test_a_configuration_without_averages_reads_as_before() -> None:
 
 
 def parsed(tmp_path: Path, training: str) -> Study:
-    file = tmp_path / "study.toml"
-    file.write_text(
-        """
-        name = "s"
-        role = "development"
-        [data]
-        dataset = "RotatedMNIST"
-        held_out = ["75"]
-        [network]
-        kind = "digits"
-        [runs]
-        algorithms = ["ERM"]
-        [training]
-        record_every = 1
-        """
-        + training
-    )
-    return read_study(file)
+    return read_study(write_tiny(tmp_path, ("steps = 5", training)))
 
 
 def test_a_study_asks_for_averages_and_a_shared_start(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from checkwise.errors import InputError
 from checkwise.store import fingerprint_of
 from tests.calibrators.drawn import domains
 from tests.commands import complaint
+from tests.refusals import refused
 from tests.weights.deployments import contents, examples, network, train
 
 CODES = {"damaged", "format", "outside", "differs"}
@@ -279,17 +280,17 @@ def test_force_never_replaces_what_does_not_read_back(
     assert contents(model) == before
 
 
-def test_force_never_replaces_a_folder_that_only_names_itself_a_model(
-    predictions: Path, tmp_path: Path
-) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "deployed.json").write_text('{"schema": 1, "kind": "single", "files": {}}')
-    (other / "thesis.tex").write_text("the only copy")
-    with pytest.raises(InputError) as error:
-        cw.deploy(predictions, other, force=True)
-    assert error.value.code == "exists"
-    assert (other / "thesis.tex").read_text() == "the only copy"
+def test_only_a_deployed_model_is_ever_replaced(predictions: Path, tmp_path: Path) -> None:
+    other, named, link = tmp_path / "other", tmp_path / "named", tmp_path / "link"
+    for folder in (other, named):
+        folder.mkdir()
+        (folder / "thesis.tex").write_text("the only copy")
+    (named / "deployed.json").write_text('{"schema": 1, "kind": "single", "files": {}}')
+    link.symlink_to(other)
+    for place in (other, named, link, predictions, predictions.parent):
+        with refused("exists"):
+            cw.deploy(predictions, place, force=True)
+    assert [(f / "thesis.tex").read_text() for f in (other, named)] == ["the only copy"] * 2
 
 
 def test_what_is_put_there_during_the_work_is_not_replaced(

@@ -423,22 +423,6 @@ def test_the_command_averages_as_python_does(
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
-def test_only_a_deployed_model_is_ever_replaced(predictions: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "thesis.tex").write_text("the only copy")
-    with refused("exists"):
-        cw.deploy(predictions, other, force=True)
-    for place in (predictions, predictions.parent):
-        with refused("exists"):
-            cw.deploy(predictions, place, force=True)
-    link = tmp_path / "link"
-    link.symlink_to(other)
-    with refused("exists"):
-        cw.deploy(predictions, link, force=True)
-    assert (other / "thesis.tex").read_text() == "the only copy"
-
-
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "weights.safetensors": lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\1"),
     "calibration.json": lambda path: path.write_text(path.read_text().replace("1.", "0.", 1)),

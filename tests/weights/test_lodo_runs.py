@@ -13,27 +13,17 @@ from checkwise.store import layout
 from checkwise.study.folder import open_cohort
 from checkwise.study.sweep import Job, Study, inner_study, make_cohort, work
 from tests.commands import run
+from tests.sweep.studies import tiny
 from tests.weights.cohorts import train_cohort
 
-STUDY = """
-name = "tiny"
-role = "development"
-[data]
-dataset = "RotatedMNIST"
-held_out = ["0"]
-[network]
-kind = "digits"
-[runs]
-algorithms = ["ERM"]
-hparams_seeds = [0, 1]
-trial_seeds = [0]
-[training]
-steps = 9
-record_every = 4
-[hparams]
-batch_size = 8
-lr = 0.003
-"""
+STUDY = tiny(
+    ('["0", "75"]', '["0"]'),
+    ('["ERM", "VREx"]', '["ERM"]'),
+    ("steps = 5", "steps = 9"),
+    ("record_every = 2", "record_every = 4"),
+    ("batch_size = 8", "batch_size = 8\nlr = 0.003"),
+    ("[runs]", "[runs]\nhparams_seeds = [0, 1]"),
+)
 
 
 @pytest.fixture(scope="module")

@@ -8,28 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.commands import answer, complaint
+from tests.sweep.studies import tiny
 from tests.weights.cohorts import train_cohort
 
-STUDY = """
-name = "tiny"
-role = "development"
-[data]
-dataset = "RotatedMNIST"
-held_out = ["0"]
-[network]
-kind = "digits"
-[runs]
-algorithms = ["ERM"]
-[training]
-steps = 9
-record_every = 4
-[records]
-keep = "all"
-logits = "all"
-[hparams]
-batch_size = 8
-lr = 0.003
-"""
+STUDY = tiny(
+    ('["0", "75"]', '["0"]'),
+    ('["ERM", "VREx"]', '["ERM"]'),
+    ("steps = 5", "steps = 9"),
+    ("record_every = 2", "record_every = 4"),
+    ("batch_size = 8", "batch_size = 8\nlr = 0.003"),
+    ("[hparams]", '[records]\nkeep = "all"\nlogits = "all"\n[hparams]'),
+)
 
 
 def test_logits_that_were_not_saved_are_made_again_from_the_weights(
