@@ -97,17 +97,6 @@ def test_the_same_selections_and_comparisons(cohort: Path, tmp_path: Path) -> No
     assert frames[0].drop(columns=measured).equals(frames[1].drop(columns=measured))
 
 
-def test_a_changed_journal_is_still_found_after_unpacking(cohort: Path, tmp_path: Path) -> None:
-    pack(cohort, tmp_path / "tiny.tar.xz")
-    back = tmp_path / "back"
-    unpack(tmp_path / "tiny.tar.xz", back)
-    journal = next(back.rglob("source.jsonl"))
-    journal.write_bytes(journal.read_bytes().replace(b"1", b"2", 1))
-    assert "damaged" in {fault.kind for fault in verify(back)}
-    with refused("damaged"):
-        cw.load_runs(back)
-
-
 def test_an_unfinished_cohort_is_not_packed(cohort: Path, tmp_path: Path) -> None:
     part = tmp_path / "part"
     pack(cohort, tmp_path / "tiny.tar.xz")
@@ -133,33 +122,6 @@ def test_damaged_journals_are_not_packed(damage: str, cohort: Path, tmp_path: Pa
     assert not (tmp_path / "other.tar.xz").exists()
 
 
-def test_a_damaged_log_of_registrations_is_not_packed(cohort: Path, tmp_path: Path) -> None:
-    part = Path(shutil.copytree(cohort, tmp_path / "part"))
-    log = part / LOG
-    log.unlink(missing_ok=True)
-    register(part, {"rule": "ac-nc"})
-    log.write_text(log.read_text().rstrip("\n"))
-    with pytest.raises(cw.InputError, match=f"line 1 of {log} does not"):
-        pack(part, tmp_path / "other.tar.xz")
-    assert not (tmp_path / "other.tar.xz").exists()
-
-
-def archive_of(file: Path, *names: str) -> Path:
-    with lzma.open(file, "wb") as raw, tarfile.open(fileobj=raw, mode="w") as archive:
-        for name in names:
-            entry = tarfile.TarInfo(name)
-            entry.size = 1
-            archive.addfile(entry, io.BytesIO(b"x"))
-    return file
-
-
-def test_another_archive_leaves_nothing_behind(tmp_path: Path) -> None:
-    for names in (["a.txt"], ["cohort.json", "../outside"]):
-        with pytest.raises(cw.InputError):
-            unpack(archive_of(tmp_path / "other.tar.xz", *names), tmp_path / "out")
-        assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -173,10 +135,10 @@ def test_another_archive_leaves_nothing_behind(tmp_path: Path) -> None:
     ],
 )
 def test_an_archive_cannot_write_elsewhere(name: str, tmp_path: Path) -> None:
-    file = archive_of(tmp_path / "evil.tar.xz", name)
+    file = write_members(tmp_path / "evil.tar.xz", [(name, b"x")])
     with refused("outside"):
         unpack(file, tmp_path / "out")
-    assert not (tmp_path / "outside").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["evil.tar.xz"]
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"\xfd7zXZ\0broken"])

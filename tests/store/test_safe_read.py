@@ -149,8 +149,9 @@ def test_domains_that_cannot_have_files_of_their_own_are_refused(tmp_path: Path)
         keys = [RunKey("d", "ERM", names, 0, 0) for names in held_out]
         write_cohort(tmp_path, name="x", roles={}, study={}, metrics={}, keys=keys)
 
-    with refused("ambiguous"):
-        plan(("art",), ("Art",))
+    for one, other in (("art", "Art"), ("a b", "a_b")):
+        with refused("ambiguous"):
+            plan((one,), (other,))
     with refused("ambiguous"):
         plan(("art", "Art"))
     with refused("value"):

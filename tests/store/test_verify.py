@@ -145,12 +145,6 @@ def test_a_folder_that_is_no_cohort_is_refused(tmp_path: Path) -> None:
         verify(tmp_path)
 
 
-def test_runs_that_would_share_a_folder_are_refused(tmp_path: Path) -> None:
-    keys = [RunKey("d", "ERM", (name,), 0, 0) for name in ("a b", "a_b")]
-    with refused("ambiguous"):
-        write_cohort(tmp_path, name="x", roles={}, study={}, metrics={}, keys=keys)
-
-
 def test_the_last_step_is_recorded_whatever_the_schedule() -> None:
     assert len(record_steps(5001, 100)) == 51
     assert record_steps(5, 3) == [0, 3, 4]
