@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import checkwise as cw
+from checkwise.store import layout
 from tests.commands import answer, complaint
+from tests.refusals import refused
 from tests.sweep.studies import tiny
-from tests.weights.cohorts import train_cohort
+from tests.weights.cohorts import copied, run_folders, train_cohort
 
 STUDY = tiny(
     ('["0", "75"]', '["0"]'),
@@ -28,6 +31,10 @@ def test_logits_that_were_not_saved_are_made_again_from_the_weights(
     (run,) = (path / "runs").iterdir()
     words = ["--calibrator-only", "--force", "-o", str(tmp_path / "c.json")]
     saved = answer(capsys, "deploy", str(run), *words)
+    lacking = run_folders(copied(path, tmp_path))[0]
+    (lacking / layout.checkpoint_file(cw.select(cw.load(run)).step)).unlink()
+    with refused('missing: weights of step … keep = "all"'):
+        cw.deploy(lacking, tmp_path / "model")
     shutil.rmtree(run / "predictions")
     again = answer(capsys, "deploy", str(run), *words)
     assert saved == again

@@ -16,6 +16,7 @@ from checkwise.deployed.models import Format as Format
 from checkwise.deployed.models import Logits as Logits
 from checkwise.deployed.models import StoredModel as StoredModel
 from checkwise.deployed.models import average as average
+from checkwise.deployed.models import checkpoint_content as checkpoint_content
 from checkwise.deployed.models import decode as decode
 from checkwise.deployed.models import encode as encode
 from checkwise.deployed.models import file_place as file_place

@@ -276,6 +276,11 @@ def _check_alike(
 
 def read_checkpoint(folder: Path, step: int) -> dict[str, Tensor]:
     """The weights of one step of a finished run, compared with their checksum."""
+    return decode(checkpoint_content(folder, step), folder / layout.checkpoint_file(step))
+
+
+def checkpoint_content(folder: Path, step: int) -> bytes:
+    """The same as they are in their file."""
     name = layout.checkpoint_file(step)
     if not has_file(folder, name):
         keep = read_run(folder).config.get("keep", "an unknown choice of")
@@ -285,7 +290,7 @@ def read_checkpoint(folder: Path, step: int) -> dict[str, Tensor]:
             "[records].",
             code="missing",
         )
-    return decode(read_recorded(folder, name), folder / name)
+    return read_recorded(folder, name)
 
 
 def read_average(folder: Path, name: str) -> dict[str, Tensor]:

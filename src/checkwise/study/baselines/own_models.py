@@ -14,14 +14,15 @@ from checkwise.deployed import (
     Format,
     Logits,
     StoredModel,
-    decode,
+    checkpoint_content,
     encode,
     file_place,
+    read_checkpoint,
 )
 from checkwise.errors import InputError, naming_extras
 from checkwise.metrics import Groups
 from checkwise.records import Trajectory
-from checkwise.store import finished, has_file, layout, read_recorded, read_run
+from checkwise.store import finished, has_file, layout, read_run
 from checkwise.study.baselines.means import averaged
 from checkwise.study.baselines.recipe import BATCHNORM
 from checkwise.study.folder import is_cohort, open_cohort
@@ -68,7 +69,7 @@ class OwnModels:
 
     def checkpoint(self, step: int, *, alone: bool) -> StoredModel:
         """The file itself, compared with its checksum."""
-        content = partial(read_recorded, self.folder, layout.checkpoint_file(step))
+        content = partial(checkpoint_content, self.folder, step)
         place = file_place(step, alone=alone)
         return StoredModel(place, [BundleFile(place, content)])
 
@@ -79,9 +80,7 @@ class OwnModels:
             self.folder, layout.checkpoint_file(step)
         ):
             return read_run(self.folder).predictions().logits(step)  # which says how to keep them
-        content = read_recorded(self.folder, layout.checkpoint_file(step))
-        weights = decode(content, self.folder / layout.checkpoint_file(step))
-        return self._open.outputs(weights).of("source")
+        return self._open.outputs(read_checkpoint(self.folder, step)).of("source")
 
     @property
     @naming_extras()
