@@ -258,7 +258,10 @@ def clear_published(cohort: Path) -> None:
 
 
 def move_unfinished(run: Path) -> None:
-    """Turn what an older version of checkwise left in the place of a run into an attempt at it."""
+    """Turn what lies in the place of a run without its mark into an attempt at it.
+
+    A copy that was cut short, say: no rename could ever publish the run over it.
+    """
     names = disk.names(run)
     if not names or layout.DONE_FILE in names:
         return

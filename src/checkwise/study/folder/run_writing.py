@@ -42,9 +42,13 @@ class Journal:
         has_file(path.parent, path.name)  # refuses anything but a regular file
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o666)
-        os.ftruncate(self._file, length)
-        os.fsync(self._file)
-        sync_folder(path.parent)
+        try:
+            os.ftruncate(self._file, length)
+            os.fsync(self._file)
+            sync_folder(path.parent)
+        except OSError:
+            os.close(self._file)
+            raise
         self._length = length
         self._digest = hashlib.sha256(os.pread(self._file, length, 0))
 
