@@ -100,8 +100,9 @@ def full_in_the_worker(number: int) -> Iterator[Callable[[], bool]]:
 
 @pytest.mark.parametrize("where", ["sweep", "pack", "unpack", "predict", "predict, in its worker"])
 def test_whichever_operation_finds_the_disk_full_the_next_time_is_whole(
-    where: str, tmp_path: Path
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("CHECKWISE_CACHE", str(tmp_path / "cache"))
     what, _, worker = where.partition(",")
     fault = full_in_the_worker if worker else full_at
     act, least = prepared(what, tmp_path)
@@ -119,7 +120,7 @@ def test_whichever_operation_finds_the_disk_full_the_next_time_is_whole(
                 said = f"{error.code}: {error}"
             except OSError as error:  # which commands explain
                 said = f"system: {error.filename}: {error}"
-        if said and not (said.startswith("system") and str(place) in said):
+        if said and not (said.startswith("system") and str(tmp_path) in said):
             wrong.append(f"{number}: {said}")
         if what != "unpack" or not (place / "cohort").exists():
             act(place)
