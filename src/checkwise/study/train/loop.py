@@ -132,6 +132,7 @@ def train_run(
         resume_seconds: least time between two saved states; a killed run continues from the last.
     """
     if finished(folder):
+        resume.clear(folder)  # which a process that was killed had no time for
         return "finished"
     torch.set_num_threads(config.threads)
     with writing(folder), ExitStack() as stack:
