@@ -12,13 +12,10 @@ from checkwise.study import Cohort, Pool, Predictions
 from checkwise.study.figures import (
     FIGURES,
     algorithms,
-    confident_errors,
     distance,
     kendall,
     occlusion,
-    reliability,
-    risk_coverage,
-    shared_errors,
+    one_run,
     style,
     tolerance,
     trajectory,
@@ -94,13 +91,11 @@ def test_the_tolerance_sweep_starts_at_the_reference(tiny: Pool) -> None:
 
 def test_confident_errors_carry_their_counts_and_coverage() -> None:
     sure = two([[0.95, 0.05], [0.95, 0.05], [0.6, 0.4], [0.05, 0.95]], [0, 1, 1, 1])
-    (found,) = confident_errors.count_confident_errors({"ac-nc": sure})
+    (found,) = one_run.count_confident_errors({"ac-nc": sure})
     assert (found.errors, found.count, found.n) == (1, 3, 4)
     assert found.rate == pytest.approx(1 / 3)
     assert found.coverage == 0.75
-    (edge,) = confident_errors.count_confident_errors(
-        {"ac-nc": two([[0.5, 0.5], [0.5, 0.5]], [0, 1])}, 0.5
-    )
+    (edge,) = one_run.count_confident_errors({"ac-nc": two([[0.5, 0.5], [0.5, 0.5]], [0, 1])}, 0.5)
     assert (edge.errors, edge.count) == (1, 2)  # at least the threshold's confidence
 
 
@@ -109,7 +104,7 @@ def test_shared_errors_keep_each_ones_own_wrong_confidence() -> None:
     labels = [1, 2, 1, 1, 1]  # of the last three, one is right in both and two in one of them
     first = two([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], right, right, wrong], labels)
     second = two([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], right, wrong, right], labels)
-    found = shared_errors.count_shared_errors(first, second)
+    found = one_run.count_shared_errors(first, second)
     assert found.shared == 2
     assert found.same.tolist() == [True, False]
     assert [side.round(6).tolist() for side in found.true_label] == [[0.2, 0.1], [0.3, 0.1]]
@@ -120,12 +115,12 @@ def test_shared_errors_keep_each_ones_own_wrong_confidence() -> None:
 
 def test_shared_errors_need_the_same_examples() -> None:
     with refused("differs"):
-        shared_errors.count_shared_errors(two([[0.7, 0.3]], [0]), two([[0.7, 0.3]], [1]))
+        one_run.count_shared_errors(two([[0.7, 0.3]], [0]), two([[0.7, 0.3]], [1]))
 
 
 def test_diagrams_add_up_to_the_metrics() -> None:
     given = predictions(1)
-    found = reliability.facts({"ac-nc": given})
+    found = one_run.reliability_diagrams({"ac-nc": given})
     report = evaluate(logits=given.logits, labels=given.labels)
     assert found.soft["ac-nc"].error == pytest.approx(report.ece, rel=1e-6)
     assert found.hard["ac-nc"].error == pytest.approx(report.hard_ece, rel=1e-6)
@@ -134,7 +129,7 @@ def test_diagrams_add_up_to_the_metrics() -> None:
 
 def test_risk_at_full_coverage_is_the_error_rate() -> None:
     given = predictions(2)
-    found = risk_coverage.facts({"ac-nc": given})["ac-nc"]
+    found = one_run.risk_curves({"ac-nc": given})["ac-nc"]
     report = evaluate(logits=given.logits, labels=given.labels)
     assert found.at(1.0) == pytest.approx(1 - report.accuracy)
 

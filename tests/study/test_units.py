@@ -12,12 +12,12 @@ import pytest
 import scipy.stats
 
 from checkwise.records import RunKey
+from checkwise.statistics import percentile_interval
 from checkwise.study import (
     Contrast,
     Differences,
-    by_units,
-    contrast_rows,
     contrasts,
+    flat_record,
     leading_means,
     verdict,
 )
@@ -74,7 +74,7 @@ def test_an_interval_by_unit_is_the_one_computed_by_hand(unit: str) -> None:
 @pytest.mark.parametrize("unit", ["block", "trial", "domain"])
 def test_equal_groups_give_the_t_interval_of_their_means(unit: str) -> None:
     found = table(np.random.default_rng(1).normal(size=(len(KEYS), 2)))
-    nll, accuracy = by_units(found, contrasts(found))
+    nll, accuracy = contrasts(found)
     for row, scale, column in ((nll, 1, 0), (accuracy, 100, 1)):
         means = [
             scale
@@ -122,7 +122,7 @@ def test_runs_without_a_finite_value_leave_their_group() -> None:
     values = np.random.default_rng(3).normal(size=(len(KEYS), 2))
     values[[i for i, key in enumerate(KEYS) if key.hparams_seed == 0], 0] = np.nan
     found = table(values)
-    nll, accuracy = by_units(found, contrasts(found))
+    nll, accuracy = contrasts(found)
     assert (nll.n, nll.units["block"].groups, nll.units["draw"].groups) == (48, 6, 6)
     assert (accuracy.n, accuracy.units["block"].groups) == (72, 9)
 
@@ -206,7 +206,7 @@ def test_seeds_that_algorithms_share_inside_a_domain_do_not_cross_domains() -> N
     ]
     column = np.random.default_rng(1).normal(size=(len(keys), 1))
     found = Differences("a", "b", tuple(keys), ("target_nll",), column, np.zeros_like(column))
-    (row,) = by_units(found, contrasts(found))
+    (row,) = contrasts(found)
     assert (row.over, row.crossed, row.units["block"].groups) == ("domains", False, 9)
 
 
@@ -214,7 +214,7 @@ def test_a_mean_over_places_keeps_that_over_runs() -> None:
     keys = [RunKey("d", "ERM", ("abc"[min(i // 10, 2)],), 1, i) for i in range(22)]  # 10, 10, 2
     column = np.array([0.0] * 10 + [1.0] * 10 + [5.0] * 2)[:, None]
     found = Differences("a", "b", tuple(keys), ("target_nll",), column, np.zeros_like(column))
-    (row,) = by_units(found, contrasts(found))
+    (row,) = contrasts(found)
     assert (row.over, row.mean) == ("domains", 2.0)
     assert row.mean_over_runs == pytest.approx(20 / 22)
     leading = leading_means(column, keys)
@@ -233,23 +233,26 @@ def of_places(places: int, values: np.ndarray) -> Differences:
     )
 
 
+def over_runs(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(end[0] for end in percentile_interval(values[:, None]))
+
+
 def test_many_places_are_the_unit_of_the_interval() -> None:
     values = np.random.default_rng(4).normal(-0.2, 1, 12)
     values[3] = np.nan  # its place counts as much with one run
     found = of_places(6, values)
-    (row,) = by_units(found, contrasts(found))
+    (row,) = contrasts(found)
     means = np.nanmean(values.reshape(6, 2), axis=1)
     interval = scipy.stats.ttest_1samp(means, 0).confidence_interval(0.95)
     assert (row.over, row.n, row.missing) == ("places", 11, 1)
     assert (row.mean, row.low, row.high) == pytest.approx((means.mean(), *interval))
-    (over_runs,) = contrasts(found)
-    assert row.over_runs == (over_runs.low, over_runs.high)
+    assert row.over_runs == over_runs(values[~np.isnan(values)])
     assert row.places is not None
     half = scipy.stats.t(5).ppf(0.975) * means.std(ddof=1) * np.sqrt(1 + 1 / 6)
     assert (row.places.new_low, row.places.new_high) == pytest.approx(
         (means.mean() - half, means.mean() + half)
     )
-    flat = contrast_rows.flat(contrast_rows.record(row))
+    flat = flat_record(row.record())
     assert (flat["places"], flat["place_new_low"]) == (6, row.places.new_low)
     assert (flat["run_low"], flat["run_high"]) == row.over_runs
 
@@ -257,8 +260,8 @@ def test_many_places_are_the_unit_of_the_interval() -> None:
 def test_few_places_are_the_unit_too_and_are_called_domains() -> None:
     values = np.random.default_rng(5).normal(-0.2, 1, 10)
     found = of_places(5, values)
-    (row,), (over_runs,) = by_units(found, contrasts(found)), contrasts(found)
-    assert (row.over, row.over_runs) == ("domains", (over_runs.low, over_runs.high))
+    (row,) = contrasts(found)
+    assert (row.over, row.over_runs) == ("domains", over_runs(values))
     interval = scipy.stats.ttest_1samp(values.reshape(5, 2).mean(axis=1), 0).confidence_interval()
     assert (row.mean, row.low, row.high) == pytest.approx((values.mean(), *interval))
     assert (row.low, row.high) == pytest.approx((row.units["domain"].low, row.units["domain"].high))
@@ -269,7 +272,7 @@ def test_domains_that_share_seeds_lead_together_with_them(domains: int) -> None:
     keys = [RunKey("d", "ERM", (f"p{i}",), h, 0) for i in range(domains) for h in range(5)]
     column = np.random.default_rng(domains).normal(size=(len(keys), 1))
     found = Differences("a", "b", tuple(keys), ("target_nll",), column, np.zeros_like(column))
-    (row,) = by_units(found, contrasts(found))
+    (row,) = contrasts(found)
     both = row.units["block_domain"]
     assert (row.over, row.low, row.high) == ("blocks × domains", both.low, both.high)
     assert row.mean == pytest.approx(column.mean())

@@ -10,7 +10,7 @@ import pytest
 from checkwise.study import Cohort, Pool, read_heldout
 from checkwise.study.inference import risk_coverage
 from checkwise.study.tables import build
-from checkwise.study.tables.diagnostics import available, crossfitted_steps
+from checkwise.study.tables.from_logits import available, crossfitted_steps
 from tests.figures.saved_logits import save_logits
 from tests.refusals import refused
 from tests.study.cohorts import key, tiny_runs, write_cohort

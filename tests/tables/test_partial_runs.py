@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import checkwise as cw
-from checkwise.study.tables.diagnostics import part_of
+from checkwise.study.tables.from_logits import part_of
 
 
 def test_a_part_of_a_run_keeps_the_examples_of_its_checkpoints() -> None:

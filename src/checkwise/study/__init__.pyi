@@ -13,16 +13,13 @@ from checkwise.study.cohort import MAIN_METRICS as MAIN_METRICS
 from checkwise.study.cohort import Cohort as Cohort
 from checkwise.study.compare import Contrast as Contrast
 from checkwise.study.compare import Differences as Differences
-from checkwise.study.compare import by_units as by_units
 from checkwise.study.compare import contrasts as contrasts
-from checkwise.study.compare import counted_by as counted_by
+from checkwise.study.compare import flat_record as flat_record
 from checkwise.study.compare import higher_is_better as higher_is_better
 from checkwise.study.compare import marked as marked
 from checkwise.study.compare import pair as pair
 from checkwise.study.compare import scale as scale
 from checkwise.study.compare import verdict as verdict
-from checkwise.study.compared_method import Method as Method
-from checkwise.study.contrast_rows import contrasts_by as contrasts_by
 from checkwise.study.contrast_set import ContrastSet as ContrastSet
 from checkwise.study.contrast_set import read_contrasts as read_contrasts
 from checkwise.study.contrast_verdicts import NOT_PACKED as NOT_PACKED
@@ -40,6 +37,7 @@ from checkwise.study.imported import ForeignRun as ForeignRun
 from checkwise.study.imported import check_unchanged as check_unchanged
 from checkwise.study.imported import import_cohort as import_cohort
 from checkwise.study.imported import importable as importable
+from checkwise.study.method_table import Method as Method
 from checkwise.study.method_table import method as method
 from checkwise.study.method_table import methods as methods
 from checkwise.study.method_table import recipe_of as recipe_of
@@ -76,8 +74,6 @@ from checkwise.study.sentences import named_groups as named_groups
 from checkwise.study.sentences import shown as shown
 from checkwise.study.sentences import title as title
 from checkwise.study.sentences import unit as unit
-from checkwise.study.single_image import ImageCase as ImageCase
-from checkwise.study.single_image import image_case as image_case
 from checkwise.study.units import ENOUGH_GROUPS as ENOUGH_GROUPS
 from checkwise.study.units import MANY_PLACES as MANY_PLACES
 from checkwise.study.units import SEED_UNITS as SEED_UNITS

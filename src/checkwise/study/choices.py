@@ -15,11 +15,11 @@ from checkwise import metrics
 from checkwise.calibrators import get_calibrator
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import Choice, Selection, select, select_many
+from checkwise.selection import Choice, Columns, Selection, select, select_many
 from checkwise.store import layout
-from checkwise.study.compared_method import Method
 from checkwise.study.folder import open_cohort
 from checkwise.study.lodo import PseudoTargets, Scope, families, pooled, training_seconds
+from checkwise.study.method_table import Method
 from checkwise.study.outcome import Outcome, outcome_at, timed
 from checkwise.study.protocols import validation_of
 from checkwise.study.runs import Runs
@@ -125,7 +125,7 @@ def _best_pair(
     together = pooled(family)
     selection = select(together.trajectory, choice)
     winner, step = together.run_of[selection.index], together.step_of[selection.index]
-    outcome = outcome_at(key, usable[winner], (step,), choice)
+    outcome = outcome_at(key, usable[winner], (step,), Columns.of(usable[winner], choice))
     return replace(
         outcome, run=winner, eligible=len(selection.eligible_steps), score=selection.score
     )
@@ -149,10 +149,13 @@ def _for_members(
 def _outcome(key: RunKey, run: Trajectory, selection: Selection, method: Method) -> Outcome:
     rows = np.flatnonzero(selection.ranking.eligible) if method.expected else [selection.index]
     steps = tuple(selection.trajectory.steps[rows].tolist())
+    own = selection.trajectory is run
+    columns = selection.columns if own else Columns.of(run, selection.choice)
     return replace(
-        outcome_at(key, run, steps, selection.choice),
+        outcome_at(key, run, steps, columns),
         eligible=len(selection.eligible_steps),
         score=float("nan") if method.expected else selection.score,
+        selection=selection,
     )
 
 

@@ -15,8 +15,7 @@ from typing import Any, Final, Literal, get_args
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.study.compare import higher_is_better
-from checkwise.study.compared_method import Method
-from checkwise.study.method_table import method
+from checkwise.study.method_table import Method, method
 from checkwise.study.train import NAME, TEXT, StudyKey, TomlTable, one_of, read_toml
 
 Hoped = Literal["higher", "lower"]
@@ -42,28 +41,18 @@ class Where:
 
 @dataclass(frozen=True)
 class PlannedContrast:
-    """One difference, rule − reference in one metric, by held-out place.
+    """One difference, rule − reference in one metric, by held-out place."""
 
-    Args:
-        name: what the table calls it, such as ``a``.
-        rule, reference, metric: what is compared.
-        hoped: the direction that was hoped for.
-        family: contrasts that are tested together; "" for an estimate only.
-        not_worse: what has to hold as well before it counts as found.
-        where: which runs it is about; None for all.
-        at: the mean over places, or the difference of the two worst places.
-        params, reference_params: parameters of the two, besides their defaults.
-    """
-
-    name: str
-    rule: str
+    name: str  # what the table calls it, such as ``a``
+    rule: str  # what is compared
     reference: str
     metric: str
-    hoped: Hoped
-    family: str = ""
-    not_worse: NotWorse | None = None
-    where: Where | None = None
-    at: At = "mean"
+    hoped: Hoped  # the direction that was hoped for
+    family: str = ""  # contrasts that are tested together; "" for an estimate only
+    not_worse: NotWorse | None = None  # what has to hold as well before it counts as found
+    where: Where | None = None  # which runs it is about; None for all
+    at: At = "mean"  # the mean over places, or the difference of the two worst places
+    # parameters of the two, besides their defaults
     params: Mapping[str, Any] = field(default_factory=dict)
     reference_params: Mapping[str, Any] = field(default_factory=dict)
 
@@ -131,11 +120,7 @@ def read_contrasts(path: Path) -> ContrastSet:
 
 
 def parse_contrasts(values: Mapping[str, Any], file: str) -> ContrastSet:
-    """Check the values of a file of contrasts.
-
-    Raises:
-        InputError: a key is missing, misspelt or has a value that it cannot have.
-    """
+    """Check the values of a file of contrasts."""
     top = TomlTable(values, "", file).read(TOP, beside=("contrast",))
     listed = values.get("contrast", [])
     if not isinstance(listed, list) or not listed:

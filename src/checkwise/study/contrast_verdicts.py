@@ -21,7 +21,7 @@ from checkwise.statistics import LEVEL
 from checkwise.store import read_run
 from checkwise.study.baselines import read_record
 from checkwise.study.cohort import Cohort
-from checkwise.study.compare import Differences, check_carried, higher_is_better, marked, scale
+from checkwise.study.compare import Differences, check_carried, higher_is_better, scale
 from checkwise.study.contrast_set import ContrastSet, NotWorse, PlannedContrast
 from checkwise.study.inference import (
     ALPHA,
@@ -33,7 +33,6 @@ from checkwise.study.inference import (
     over_places,
 )
 from checkwise.study.method_table import method
-from checkwise.study.outcome import FloatArray
 from checkwise.study.units import clusters
 from checkwise.words import listed
 
@@ -56,37 +55,27 @@ class Condition:
 
 @dataclass(frozen=True)
 class ContrastResult:
-    """One contrast by place, on the reported scale.
+    """One contrast by place, on the reported scale."""
 
-    Args:
-        planned: what was fixed beforehand.
-        by_place: the mean difference of each place's runs; of a contrast at the worst place, the
-            values of the two worst places, each under what it is of.
-        runs: pairs of runs; ``missing`` are finished runs without one, or not finite there.
-        mean, low, high: the mean over places, and its 95% t interval.
-        p, holm: two-sided p-value, and after Holm's correction; nan for an estimate only.
-        detectable: the change that would be found with 80% probability, at the strictest level of
-            Holm's method; nan for an estimate only.
-        new_low, new_high: where one new place of the same kind is expected, with 95%.
-        condition: the side condition, if there is one.
-        verdict: what it comes to; None where that cannot be said here.
-        reason: why there are no numbers, no corrected p-value or no verdict; "" where all are.
-    """
-
-    planned: PlannedContrast
+    planned: PlannedContrast  # what was fixed beforehand
+    # the mean difference of each place's runs; of a contrast at the worst place, the values of the
+    # two worst places, each under what it is of
     by_place: Mapping[str, float]
-    runs: int
+    runs: int  # pairs of runs; ``missing`` are finished runs without one, or not finite there
     missing: int
-    mean: float
+    mean: float  # the mean over places, and its 95% t interval
     low: float
     high: float
-    p: float
+    p: float  # two-sided p-value, and after Holm's correction; nan for an estimate only
     holm: float
+    # the change that would be found with 80% probability, at the strictest level of Holm's method;
+    # nan for an estimate only
     detectable: float
-    new_low: float
+    new_low: float  # where one new place of the same kind is expected, with 95%
     new_high: float
-    condition: Condition | None
-    verdict: Verdict | None
+    condition: Condition | None  # the side condition, if there is one
+    verdict: Verdict | None  # what it comes to; None where that cannot be said here
+    # why there are no numbers, no corrected p-value or no verdict; "" where all are
     reason: str = ""
 
     @property
@@ -127,9 +116,6 @@ def contrast_results(cohort: Cohort, fixed: ContrastSet) -> tuple[ContrastResult
     """Every contrast of a set, in order; this opens held-out results.
 
     What needs logits that were left behind by packing comes without numbers.
-
-    Raises:
-        InputError: the runs cannot give one of them; then nothing is opened.
     """
     cohort.check_one_role()
     gone = _not_packed(cohort, fixed)
@@ -290,7 +276,7 @@ def _over(by_place: Mapping[str, float]) -> PlaceMeans:
 
 def _by_place(changes: Differences, metric: str) -> tuple[dict[str, float], int]:
     """The mean difference of each place, and the pairs of runs behind them."""
-    keys, values = _finite(changes, metric)
+    keys, values = changes.finite(metric)
     means = over_places(values, clusters(keys, "domain")).by_place
     return dict(zip(_places(keys), means.tolist(), strict=True)), len(values)
 
@@ -305,7 +291,7 @@ def _condition(changes: Differences, asked: NotWorse) -> Condition:
 def _at_worst_place(one: PlannedContrast, changes: Differences, expected: int) -> ContrastResult:
     """The worst place under the rule minus the worst place under the reference: no interval."""
     column = changes.metrics.index(one.metric)
-    keys, values = _finite(changes, one.metric)
+    keys, values = changes.finite(one.metric)
     finite = np.isfinite(changes.values[:, column])
     groups, factor = clusters(keys, "domain"), scale(one.metric)
     labels = _places(keys)
@@ -340,12 +326,6 @@ def _runs_where(cohort: Cohort, one: PlannedContrast) -> set[RunKey]:
     fitted = {o.key: o.calibration.temperature for o in chosen if o.calibration is not None}
     below = one.where.temperature_below
     return {key for key, value in fitted.items() if value is not None and value < below}
-
-
-def _finite(changes: Differences, metric: str) -> tuple[tuple[RunKey, ...], FloatArray]:
-    values = changes.values[:, changes.metrics.index(metric)]
-    finite = np.isfinite(values)
-    return marked(changes.keys, finite), values[finite]
 
 
 def _places(keys: Sequence[RunKey]) -> list[str]:

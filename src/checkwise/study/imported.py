@@ -55,12 +55,7 @@ class ForeignRun:
 
 
 def read_runs(path: Path, request: Request) -> list[ForeignRun]:
-    """Every run of a log, a table or a folder of logs that has a held-out domain.
-
-    Raises:
-        InputError: something else lies there, a held-out domain has the name of a source, or rows
-            of a target belong to no run.
-    """
+    """Every run of a log, a table or a folder of logs that has a held-out domain."""
     loaded = find_runs(path, request)
     for run in loaded.values():
         if run.file is None:
@@ -169,9 +164,6 @@ def import_cohort(
         role: of the data, development or evaluation.
         name: of the study; by default that of ``path``.
         progress: called with runs written and runs in all.
-
-    Raises:
-        InputError: nothing can be read there, or it says nothing about held-out domains.
     """
     if role not in ROLES:
         raise InputError(f"Expected --role development or evaluation, but got {role!r}.")
@@ -217,9 +209,6 @@ def check_unchanged(cohort: Path, path: Path, request: Request) -> None:
     """Refuse a cohort that was imported from something else than what ``path`` is now.
 
     What the request does not say may be anything.
-
-    Raises:
-        InputError: it was not imported, or from other files, or read in another way.
     """
     before = origin_of(open_cohort(cohort))
     if before is None:

@@ -52,7 +52,7 @@ from checkwise.study.lodo import lodo_trajectories
 from checkwise.study.runs import Runs
 
 if TYPE_CHECKING:
-    from checkwise.study.compared_method import Method
+    from checkwise.study.method_table import Method
 
 Validation: TypeAlias = Literal["source", "lodo", "training terms", "recalibrated", "refined"]
 ALGORITHMS = ("VREx", "IRM")

@@ -15,7 +15,6 @@ from checkwise.selection import REFERENCE, Choice, Weights, decimal, plain, read
 from checkwise.statistics import LEVEL
 from checkwise.store import has_file, layout, read_document, read_json
 from checkwise.study.cohort import Cohort
-from checkwise.study.compared_method import Method
 from checkwise.study.contrast_set import ContrastSet, PlannedContrast, parse_contrasts
 from checkwise.study.contrast_verdicts import check_contrasts
 from checkwise.study.folder import (
@@ -33,7 +32,7 @@ from checkwise.study.folder import (
 )
 from checkwise.study.inference import ALPHA
 from checkwise.study.lodo import Scope, check_scope
-from checkwise.study.method_table import method
+from checkwise.study.method_table import Method, method
 from checkwise.words import counted, listed
 
 DECIMALS = ("delta_pp", "threshold_pp")
@@ -119,32 +118,21 @@ State = Literal["before", "late", "none", "unknown"]
 
 @dataclass(frozen=True)
 class Registered:
-    """What the cohort's log says about one choice.
+    """What the cohort's log says about one choice."""
 
-    Args:
-        state: "before" or "late" relative to the first opening of held-out results, "none" where
-            the choice was never registered, "unknown" where the log was tampered with.
-        at: when it was registered; empty if it was not.
-        opened: when held-out results were first opened; empty if they were not.
-        changed: source journals that differ from those that were registered, or are gone.
-        added: source journals that were not there then.
-        others: how many different further choices were registered before the opening.
-        tables: what was to be shown.
-        earlier: when the same choice had been registered before; empty if it had not.
-        unregistered: metrics that are shown, but were not part of the registration.
-        fault: what is wrong with the log, where the state is "unknown".
-    """
-
+    # "before" or "late" relative to the first opening of held-out results, "none" where the choice
+    # was never registered, "unknown" where the log was tampered with
     state: State
-    at: str = ""
-    opened: str = ""
-    changed: int = 0
-    added: int = 0
-    others: int = 0
-    tables: tuple[str, ...] = ()
-    earlier: str = ""
+    at: str = ""  # when it was registered; empty if it was not
+    opened: str = ""  # when held-out results were first opened; empty if they were not
+    changed: int = 0  # source journals that differ from those that were registered, or are gone
+    added: int = 0  # source journals that were not there then
+    others: int = 0  # how many different further choices were registered before the opening
+    tables: tuple[str, ...] = ()  # what was to be shown
+    earlier: str = ""  # when the same choice had been registered before; empty if it had not
+    # metrics that are shown, but were not part of the registration
     unregistered: tuple[str, ...] = ()
-    fault: str = ""
+    fault: str = ""  # what is wrong with the log, where the state is "unknown"
 
     def __str__(self) -> str:
         """One sentence or two, without the name of the rule."""
@@ -207,9 +195,6 @@ def registered_as(path: Path, digest: str) -> tuple[str, Registered]:
     """The rule that was registered under a digest, and what the log says about that registration.
 
     Without such a registration the rule is empty and the state "none".
-
-    Raises:
-        InputError: this is no digest, or the folder is no cohort.
     """
     wanted = digest.strip().lower()
     if not re.fullmatch(r"[0-9a-f]{64}", wanted):
@@ -383,27 +368,19 @@ TEST = "means by held-out place, two-sided t over places, Holm within a family"
 
 @dataclass(frozen=True)
 class RegisteredSet:
-    """A set of contrasts in the log of a cohort.
+    """A set of contrasts in the log of a cohort."""
 
-    Args:
-        fixed: the contrasts.
-        digest: SHA-256 of its line, which covers everything here and every earlier line.
-        standing: whether it came before the first opening, and what changed since.
-        runs, planned: runs that were finished when it was registered, and planned ones.
-        places: the held-out places that were planned, with their groups where known.
-        code: the code that it was registered with.
-        same_plan: whether the cohort's plan is still the one that it was registered with.
-        to_make: methods that `checkwise study derive` has to make before they can be shown.
-    """
-
-    fixed: ContrastSet
-    digest: str
-    standing: Registered
-    runs: int
+    fixed: ContrastSet  # the contrasts
+    digest: str  # SHA-256 of its line, which covers everything here and every earlier line
+    standing: Registered  # whether it came before the first opening, and what changed since
+    runs: int  # runs that were finished when it was registered, and planned ones
     planned: int
-    places: Mapping[str, Any]
-    code: Mapping[str, Any]
-    same_plan: bool
+    places: Mapping[
+        str, Any
+    ]  # the held-out places that were planned, with their groups where known
+    code: Mapping[str, Any]  # the code that it was registered with
+    same_plan: bool  # whether the cohort's plan is still the one that it was registered with
+    # methods that `checkwise study derive` has to make before they can be shown
     to_make: tuple[str, ...] = ()
 
     @property
@@ -431,11 +408,7 @@ def register_set(cohort: Cohort, fixed: ContrastSet) -> RegisteredSet:
 
 
 def registered_sets(path: Path) -> tuple[RegisteredSet, ...]:
-    """Every set in a cohort's log, in order.
-
-    Raises:
-        InputError: the log cannot be read or was changed by hand.
-    """
+    """Every set in a cohort's log, in order."""
     lines = read_lines(path)
     entries = [line.content for line in lines]
     return tuple(

@@ -7,7 +7,7 @@ from math import isnan
 from typing import Final
 
 from checkwise.metrics import METRICS, metric_title
-from checkwise.study.compare import Contrast, Reach, Verdict, counted_by, verdict
+from checkwise.study.compare import Contrast, Reach, Verdict, verdict
 from checkwise.study.units import deciding, told
 from checkwise.words import counted, listed, number
 
@@ -62,7 +62,7 @@ def ends(low: float, high: float, metric: str) -> str:
 
 def over(contrast: Contrast) -> str:
     """What the interval counts: ``180 runs``, ``9 blocks × 4 domains`` or ``24 places``."""
-    return counted(contrast.n, "run") if contrast.over == "runs" else str(counted_by(contrast))
+    return counted(contrast.n, "run") if contrast.over == "runs" else str(contrast.leading)
 
 
 def intervals_over(rows: Sequence[Contrast]) -> str:
@@ -312,14 +312,9 @@ def _unit_line(row: Contrast) -> str:
     if not said:
         return ""
     points = " points" if unit(row.metric, row.scale) == "points" else ""
-    mean = shown(of_runs(row), row.metric, signed=True)
+    mean = shown(row.of_runs[0], row.metric, signed=True)
     weighed = "" if mean == shown(row.mean, row.metric, signed=True) else " (mean over runs)"
     return f"{title(row.metric)} {mean}{points}{weighed}, by unit: {', '.join(said)}."
-
-
-def of_runs(row: Contrast) -> float:
-    """The mean over runs: groups of runs have intervals of it."""
-    return row.mean if row.mean_over_runs is None else row.mean_over_runs
 
 
 def spread(rows: Sequence[Contrast]) -> str:

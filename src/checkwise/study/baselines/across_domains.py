@@ -155,17 +155,6 @@ def source_features(run: OpenRun) -> dict[str, FloatArray]:
     return features
 
 
-LYU_MMD = Recipe(
-    "low validation loss, then risk plus MMD between domains",
-    plan,
-    make,
-    {"discrepancy": "mmd", "ratio": RATIO},
-)
-LYU_CORAL = LYU_MMD.variant(
-    "low validation loss, then risk plus CORAL distance", discrepancy="coral"
-)
-
-
 @dataclass(frozen=True, eq=False)
 class Mixture:
     """Mixed inputs of one pair of domains, the share of the first, and both labels."""
@@ -235,10 +224,23 @@ def judge(logits: Tensor, mixture: Mixture) -> tuple[float, float]:
     return float(correct.double().mean()), float(loss.mean())
 
 
-MIXUP_ACC = Recipe(
+_LYU = Recipe(
+    "low validation loss, then risk plus MMD between domains",
+    plan,
+    make,
+    {"discrepancy": "mmd", "ratio": RATIO},
+)
+_MIXUP = Recipe(
     "highest accuracy on validation pairs mixed across domains",
     plan_mixed,
     make_mixed,
     {"by": "accuracy"},
 )
-MIXUP_LOSS = MIXUP_ACC.variant("lowest loss on validation pairs mixed across domains", by="loss")
+ACROSS_DOMAINS: Final = {
+    "lyu-mmd": _LYU,
+    "lyu-coral": _LYU.variant(
+        "low validation loss, then risk plus CORAL distance", discrepancy="coral"
+    ),
+    "mixup-acc": _MIXUP,
+    "mixup-loss": _MIXUP.variant("lowest loss on validation pairs mixed across domains", by="loss"),
+}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -67,29 +67,32 @@ def _calibrated(model: Model, calibrator: str) -> Model:
     return Model(replace(outputs, logits=logits), model.weights, notes)
 
 
-CHOICE = Recipe(
-    f"what `deploy` writes: the choice of {DEFAULT_RULE}, then {DEFAULT}",
-    plan_choice,
-    make,
-    {"rule": DEFAULT_RULE, "calibrator": DEFAULT},
-)
-DEPLOY_MEAN_PROBS = Recipe(
+_MEAN_PROBS = Recipe(
     f"what `deploy --average {FEW}` writes, with {DEFAULT}",
     plan_members,
     make,
     {"delta_pp": MEMBERS_DELTA_PP, "k": FEW, "calibrator": DEFAULT},
 )
-ALL_PROBS = DEPLOY_MEAN_PROBS.variant(
-    f"what `deploy --average all` writes with all members, with {DEFAULT}", k=None
-)
-ADVISED = Recipe(
-    "the registered advice: deploy-mean-probs-5, or ac-early where validation is saturated",
-    plan_advised,
-    make,
-    {
-        **DEPLOY_MEAN_PROBS.params,
-        "rule": DEFAULT_RULE,
-        "few_errors": FEW_ERRORS,
-        "safer": SAFER,
-    },
-)
+DEPLOYED: Final = {
+    "deploy": Recipe(
+        f"what `deploy` writes: the choice of {DEFAULT_RULE}, then {DEFAULT}",
+        plan_choice,
+        make,
+        {"rule": DEFAULT_RULE, "calibrator": DEFAULT},
+    ),
+    "deploy-mean-probs": _MEAN_PROBS.variant(
+        f"what `deploy --average all` writes with all members, with {DEFAULT}", k=None
+    ),
+    "deploy-mean-probs-5": _MEAN_PROBS,
+    "advised": Recipe(
+        "the registered advice: deploy-mean-probs-5, or ac-early where validation is saturated",
+        plan_advised,
+        make,
+        {
+            **_MEAN_PROBS.params,
+            "rule": DEFAULT_RULE,
+            "few_errors": FEW_ERRORS,
+            "safer": SAFER,
+        },
+    ),
+}

@@ -8,7 +8,7 @@ trained.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -168,52 +168,22 @@ def with_batchnorm(run: OpenRun, weights: Mapping[str, Any], minibatches: int) -
     return Model(run.outputs(state), state, notes)
 
 
-SWAD = Recipe(
+_SWAD = Recipe(
     "mean of the checkpoints in the loss valley, BatchNorm re-estimated",
     plan_valley,
     make,
     {**VALLEY, "mode": "faithful", **BATCHNORM},
 )
-AS_DESCRIBED = SWAD.variant("the same with each checkpoint of the valley once", mode="as-described")
-SWAD_NOBN = SWAD.variant("swad with the BatchNorm buffers of its first checkpoint", minibatches=0)
-AS_DESCRIBED_NOBN = AS_DESCRIBED.variant("swad-as-described, buffers of its first", minibatches=0)
-SOURCE_ACC_BN = Recipe(
-    "source-acc with BatchNorm re-estimated: swad's control", plan_alone, make, BATCHNORM
+_AS_DESCRIBED = _SWAD.variant(
+    "the same with each checkpoint of the valley once", mode="as-described"
 )
 _FEASIBLE = {"delta_pp": str(DELTA_PP)}
-MEAN_WEIGHTS = Recipe(
-    "mean of the parameters of every feasible checkpoint",
-    plan_feasible,
-    make,
-    {**_FEASIBLE, **BATCHNORM},
-)
-MEAN_PROBS = Recipe(
-    "mean of the predictions of every feasible checkpoint",
-    plan_feasible,
-    make_probabilities,
-    _FEASIBLE,
-)
 _MEMBERS = {"delta_pp": MEMBERS_DELTA_PP, "k": None}
-MEMBERS_MEAN_PROBS = Recipe(
+_MEAN_PROBS = Recipe(
     "mean probabilities of every checkpoint within 1 point of the best",
     plan_members,
     make_probabilities,
     _MEMBERS,
-)
-MEAN_PROBS_3 = MEMBERS_MEAN_PROBS.variant(
-    "mean probabilities of 3 spread over these checkpoints", k=3
-)
-MEAN_PROBS_5 = MEMBERS_MEAN_PROBS.variant(
-    "mean probabilities of 5 spread over these checkpoints", k=5
-)
-MEMBERS_MEAN_WEIGHTS = Recipe(
-    "mean parameters of every checkpoint within 1 point of the best",
-    plan_members,
-    make,
-    {**_MEMBERS, **BATCHNORM},
-)
-LAWA_5 = Recipe(
-    "mean of the parameters of the last five checkpoints", plan_last, make, {"k": 5, **BATCHNORM}
 )
 SMA = Recipe(
     "mean of the weights of every update from step 100 on",
@@ -222,9 +192,55 @@ SMA = Recipe(
     {"average": "sma", **BATCHNORM},
     needs=FROM_TRAINING,
 )
-DENSE_SWAD = SMA.variant(
+_DENSE_SWAD = SMA.variant(
     "mean of the weights of every update in the loss valley", average="dense-swad"
 )
-DENSE_SWAD_NOBN = DENSE_SWAD.variant(
-    "dense-swad with the BatchNorm buffers of the last update", minibatches=0
-)
+MEANS: Final = {
+    "swad": _SWAD,
+    "swad-as-described": _AS_DESCRIBED,
+    "swad-nobn": _SWAD.variant(
+        "swad with the BatchNorm buffers of its first checkpoint", minibatches=0
+    ),
+    "swad-as-described-nobn": _AS_DESCRIBED.variant(
+        "swad-as-described, buffers of its first", minibatches=0
+    ),
+    "source-acc-bn": Recipe(
+        "source-acc with BatchNorm re-estimated: swad's control", plan_alone, make, BATCHNORM
+    ),
+    "ac-nc-mean-weights": Recipe(
+        "mean of the parameters of every feasible checkpoint",
+        plan_feasible,
+        make,
+        {**_FEASIBLE, **BATCHNORM},
+    ),
+    "ac-nc-mean-probs": Recipe(
+        "mean of the predictions of every feasible checkpoint",
+        plan_feasible,
+        make_probabilities,
+        _FEASIBLE,
+    ),
+    "mean-probs": _MEAN_PROBS,
+    **{
+        f"mean-probs-{k}": _MEAN_PROBS.variant(
+            f"mean probabilities of {k} spread over these checkpoints", k=k
+        )
+        for k in (3, 5)
+    },
+    "mean-weights": Recipe(
+        "mean parameters of every checkpoint within 1 point of the best",
+        plan_members,
+        make,
+        {**_MEMBERS, **BATCHNORM},
+    ),
+    "lawa-5": Recipe(
+        "mean of the parameters of the last five checkpoints",
+        plan_last,
+        make,
+        {"k": 5, **BATCHNORM},
+    ),
+    "sma": SMA,
+    "dense-swad": _DENSE_SWAD,
+    "dense-swad-nobn": _DENSE_SWAD.variant(
+        "dense-swad with the BatchNorm buffers of the last update", minibatches=0
+    ),
+}

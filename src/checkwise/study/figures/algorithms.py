@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from checkwise.selection import DEFAULT_RULE
-from checkwise.study import Pool, by_units, contrasts, method
+from checkwise.study import Pool, contrasts, method
 from checkwise.study.figures import style
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def algorithm_changes(pool: Pool) -> tuple[AlgorithmChange, ...]:
                     reference=pool.reference.label,
                     over=c.over,
                 )
-                for c in by_units(table, contrasts(table))
+                for c in contrasts(table)
             ]
     return tuple(all_changes)
 

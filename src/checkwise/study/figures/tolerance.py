@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from checkwise.errors import InputError
-from checkwise.study import Group, Pool, by_units, contrasts, method
+from checkwise.study import Group, Pool, contrasts, method
 from checkwise.study.figures import style
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def facts(pool: Pool, group: Group | None = None) -> tuple[AtTolerance, ...]:
     for delta in DELTAS:
         rule = method(pool.rule, delta_pp=delta)
         table = pool.differences(rule, pool.reference, METRICS, group.keep)
-        rows = by_units(table, contrasts(table))
+        rows = contrasts(table)
         columns = pool.columns(rule)
         by_tolerance.append(
             AtTolerance(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from checkwise.errors import InputError, MissingMetricError
 from checkwise.records import RunKey
-from checkwise.selection import select_many
 from checkwise.store import read_run
 from checkwise.study import (
     Cohort,
@@ -18,19 +17,15 @@ from checkwise.study import (
     Predictions,
     Rehearsal,
     has_heldout,
-    image_case,
     read_heldout,
 )
 from checkwise.study.figures import (
     algorithms,
-    confident_errors,
     distance,
     kendall,
     learning_rate,
     occlusion,
-    reliability,
-    risk_coverage,
-    shared_errors,
+    one_run,
     style,
     tolerance,
     trajectory,
@@ -43,18 +38,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shown:
-    """What is drawn: runs with the rule and reference they are about, and one run and example.
+    """What is drawn: runs with the rule and reference they are about, and one run and example."""
 
-    Args:
-        pool: the runs.
-        run: the run that figures of a single run show; a typical one by default.
-        example: the image of its held-out domain that occlusion covers, by number.
-        roots: where data sets lie, for figures that compute from weights.
-    """
-
-    pool: Pool
-    run: RunKey | None = None
-    example: int | None = None
+    pool: Pool  # the runs
+    run: RunKey | None = None  # the run that figures of a single run show; a typical one by default
+    example: int | None = None  # the image of its held-out domain that occlusion covers, by number
+    # where data sets lie, for figures that compute from weights
     roots: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -72,12 +61,7 @@ def chosen_steps(shown: Shown) -> dict[RunKey, dict[str, int]]:
     Runs in which they choose different checkpoints come first; targets are not looked at.
     """
     pool = shown.pool
-    for row in shown.rows:
-        row.check_is_rule()
-    runs = {key: pool.trajectory(key) for key in pool.keys}
-    chosen = {
-        row.label: select_many(runs, row.rule, guard=False, **row.params) for row in shown.rows
-    }
+    chosen = {row.label: pool.selections(row) for row in shown.rows}
     keys = [shown.run] if shown.run is not None else list(pool.keys)
     steps = {key: {name: by_run[key].step for name, by_run in chosen.items()} for key in keys}
     return dict(sorted(steps.items(), key=lambda item: len(set(item[1].values())) == 1))
@@ -112,7 +96,7 @@ def _of_one_run(draw: Callable[[dict[str, Predictions]], Figure]) -> Draw:
 def _occlusion(shown: Shown) -> Figure:
     run, steps = next(iter(chosen_steps(shown).items()))
     cohort = open_cohort(shown.pool.folder(run).absolute().parents[1])
-    case = image_case(cohort, run, steps, shown.roots, row=shown.example)
+    case = occlusion.image_case(cohort, run, steps, shown.roots, row=shown.example)
     figure = occlusion.draw_case(case, occlusion.case_facts(case))
     how = "the example that they differ most about" if shown.example is None else "one example"
     figure.suptitle(f"{run}\n{how}: image {case.row} of {case.domain}", fontsize=8)
@@ -127,20 +111,18 @@ FIGURES: dict[str, Draw] = {
     "tolerance": lambda shown: tolerance.draw(tolerance.facts(shown.pool)),
     "learning-rate": lambda shown: learning_rate.draw(learning_rate.facts(shown.pool)),
     "confident-errors": _of_one_run(
-        lambda predictions: confident_errors.draw(
-            confident_errors.count_confident_errors(predictions)
-        )
+        lambda both: one_run.draw_confident_errors(one_run.count_confident_errors(both))
     ),
     "shared-errors": _of_one_run(
-        lambda predictions: shared_errors.draw(
-            shared_errors.count_shared_errors(*predictions.values()), list(predictions)
+        lambda both: one_run.draw_shared_errors(
+            one_run.count_shared_errors(*both.values()), list(both)
         )
     ),
     "reliability": _of_one_run(
-        lambda predictions: reliability.draw(reliability.facts(predictions))
+        lambda both: one_run.draw_reliability(one_run.reliability_diagrams(both))
     ),
     "risk-coverage": _of_one_run(
-        lambda predictions: risk_coverage.draw(risk_coverage.facts(predictions))
+        lambda both: one_run.draw_risk_coverage(one_run.risk_curves(both))
     ),
     "occlusion": _occlusion,
 }

@@ -18,19 +18,12 @@ METRICS: Final = ("target_nll", "target_accuracy")
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage.
+    """One stage."""
 
-    Args:
-        title: what is done.
-        row: the row of ``compare`` that does it.
-        what: the model that it leaves.
-        models: how many networks that model runs.
-    """
-
-    title: str
-    row: str
-    what: str
-    models: int = 1
+    title: str  # what is done
+    row: str  # the row of ``compare`` that does it
+    what: str  # the model that it leaves
+    models: int = 1  # how many networks that model runs
 
 
 STAGES: Final = (
