@@ -20,7 +20,7 @@ from checkwise.selection import Selection, select, select_many
 from checkwise.study import Contrast, Differences, clusters, contrasts, sentences, verdict
 from checkwise.study.figures.trajectory import trajectory_facts
 from checkwise.study.inference import cluster_means
-from checkwise.study.report.page_data import quantiles
+from checkwise.study.report.build import quantiles
 from checkwise.study.units import UnitInterval
 from checkwise.words import number
 from tests.page.random_runs import Case, arguments, cases

@@ -14,7 +14,7 @@ from checkwise.selection import DEFAULT_RULE, PREFERRED, REFERENCE, usable_rules
 from checkwise.statistics import LEVEL, RESAMPLES, SEED, check_draws
 from checkwise.store import Validation, check_validation, finished
 from checkwise.study.baselines import folder_of
-from checkwise.study.choices import choices
+from checkwise.study.choices import choices, derived_outcomes
 from checkwise.study.compare import (
     Contrast,
     Differences,
@@ -23,7 +23,6 @@ from checkwise.study.compare import (
     flat_record,
     pair_outcomes,
 )
-from checkwise.study.derived import derived_outcomes
 from checkwise.study.folder import ROLES, CohortRecord, open_cohort
 from checkwise.study.heldout import Targets, with_derived_targets
 from checkwise.study.imported import importable, is_imported

@@ -179,9 +179,8 @@ def _not_worse(values: Any, table: TomlTable) -> NotWorse:
     metric, by = inner["metric"], inner["by"]
     if metric not in KNOWN_METRICS:
         raise table.refuse("not_worse.metric", f"one of {', '.join(KNOWN_METRICS)}", metric)
-    if isinstance(by, bool) or not isinstance(by, int | float) or not 0 < by < 1e6:
-        raise table.refuse("not_worse.by", "a margin above 0, as results are shown", by)
-    return NotWorse(metric, float(by))
+    what = "a margin above 0, as results are shown"
+    return NotWorse(metric, _above_zero(by, "not_worse.by", what, table))
 
 
 def _where(values: Any, table: TomlTable) -> Where:
@@ -189,9 +188,13 @@ def _where(values: Any, table: TomlTable) -> Where:
     name, below = inner["rule"], inner["temperature_below"]
     if not isinstance(name, str) or method(name).calibrator is None:
         raise table.refuse("where.rule", "a rule with a temperature, such as source-acc+ts", name)
-    if isinstance(below, bool) or not isinstance(below, int | float) or not 0 < below < 1e6:
-        raise table.refuse("where.temperature_below", "a number above 0", below)
-    return Where(name, float(below))
+    return Where(name, _above_zero(below, "where.temperature_below", "a number above 0", table))
+
+
+def _above_zero(value: Any, key: str, what: str, table: TomlTable) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
+        raise table.refuse(key, what, value)
+    return float(value)
 
 
 def _inner(values: Any, key: str, keys: tuple[str, ...], table: TomlTable) -> dict[str, Any]:

@@ -9,7 +9,7 @@ packed study lacks some results: its contrasts are all there, with the reason fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import isnan
 from typing import Any, Final, Literal
 
@@ -290,34 +290,18 @@ def _condition(changes: Differences, asked: NotWorse) -> Condition:
 
 def _at_worst_place(one: PlannedContrast, changes: Differences, expected: int) -> ContrastResult:
     """The worst place under the rule minus the worst place under the reference: no interval."""
-    column = changes.metrics.index(one.metric)
     keys, values = changes.finite(one.metric)
-    finite = np.isfinite(changes.values[:, column])
-    groups, factor = clusters(keys, "domain"), scale(one.metric)
-    labels = _places(keys)
+    column, kept = changes.metrics.index(one.metric), set(keys)
+    finite = np.array([key in kept for key in changes.keys], dtype=np.bool_)
+    groups, labels = clusters(keys, "domain"), _places(keys)
     worst = {}
     for name, side in ((one.rule, changes.of_rule), (one.reference, changes.of_reference)):
-        by_place = factor * over_places(side[finite, column], groups).by_place
+        by_place = scale(one.metric) * over_places(side[finite, column], groups).by_place
         at = int(by_place.argmin() if higher_is_better(one.metric) else by_place.argmax())
         worst[f"{name}: {labels[at]}"] = float(by_place[at])
-    nan = float("nan")
     of_rule, of_reference = worst.values()
-    return ContrastResult(
-        planned=one,
-        by_place=worst,
-        runs=len(values),
-        missing=expected - len(values),
-        mean=of_rule - of_reference,
-        low=nan,
-        high=nan,
-        p=nan,
-        holm=nan,
-        detectable=nan,
-        new_low=nan,
-        new_high=nan,
-        condition=None,
-        verdict="estimate only",
-    )
+    alone = from_places(one, {}, len(values), expected - len(values))
+    return replace(alone, by_place=worst, mean=of_rule - of_reference)
 
 
 def _runs_where(cohort: Cohort, one: PlannedContrast) -> set[RunKey]:
@@ -337,9 +321,8 @@ def _places(keys: Sequence[RunKey]) -> list[str]:
 
 def as_record(result: ContrastResult) -> dict[str, Any]:
     """Plain values; a number that does not exist is None."""
-    one = result.planned
+    one, condition = result.planned, result.condition
     numbers = ("mean", "low", "high", "p", "holm", "detectable", "new_low", "new_high")
-    condition = result.condition
     return {
         "name": one.name,
         "rule": one.row.label,
@@ -357,19 +340,10 @@ def as_record(result: ContrastResult) -> dict[str, Any]:
         "missing": result.missing,
         "level": LEVEL,
         **{name: _or_none(getattr(result, name)) for name in numbers},
-        "condition": None
-        if condition is None
-        else {
-            "metric": condition.metric,
-            "margin": condition.margin,
-            "mean": _or_none(condition.mean),
-            "low": _or_none(condition.low),
-            "high": _or_none(condition.high),
-            "holds": condition.holds,
-        },
+        "condition": condition and {n: _or_none(value) for n, value in asdict(condition).items()},
         "by_place": dict(result.by_place),
     }
 
 
-def _or_none(value: float) -> float | None:
-    return None if isnan(value) else value
+def _or_none(value: Any) -> Any:
+    return None if isinstance(value, float) and isnan(value) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,6 @@ from checkwise.study.folder import (
     sealed_results,
 )
 from checkwise.study.outcome import FloatArray, Outcome, RunColumns, entry_metrics, mean_of
-
-if TYPE_CHECKING:
-    pass
 
 
 class Targets:

@@ -55,6 +55,21 @@ def shown(value: float, metric: str, *, signed: bool = False) -> str:
     return number(value, decimals, signed=signed)
 
 
+def heading(contrast: Contrast) -> str:
+    """The metric of a contrast with what its numbers are in: ``target accuracy (points)``."""
+    words = unit(contrast.metric, contrast.scale)
+    return title(contrast.metric) + (f" ({words})" if words else "")
+
+
+def change(contrast: Contrast) -> str:
+    """The mean difference with its sign, as a column that names its unit shows it."""
+    return shown(contrast.mean, contrast.metric, signed=True)
+
+
+def _points(contrast: Contrast) -> str:
+    return " points" if unit(contrast.metric, contrast.scale) == "points" else ""
+
+
 def ends(low: float, high: float, metric: str) -> str:
     """An interval with the decimals of its metric."""
     return f"[{shown(low, metric)}, {shown(high, metric)}]"
@@ -99,11 +114,10 @@ def own_units(units: Sequence[str]) -> list[str]:
 def effect(contrast: Contrast) -> str:
     """One difference as a clause: ``lowered target NLL by 0.021 [0.004, 0.040]``."""
     metric = contrast.metric
-    points = " points" if unit(metric, contrast.scale) == "points" else ""
+    points = _points(contrast)
     if verdict(contrast).direction == "unclear":
-        mean = shown(contrast.mean, metric, signed=True)
         brackets = "" if isnan(contrast.low) else f" {interval(contrast)}"
-        return f"changed {title(metric)} by {mean}{points}{brackets}"
+        return f"changed {title(metric)} by {change(contrast)}{points}{brackets}"
     fell = contrast.mean < 0
     low, high = (-contrast.high, -contrast.low) if fell else (contrast.low, contrast.high)
     size = shown(abs(contrast.mean), metric)
@@ -153,11 +167,9 @@ def _moved(row: Contrast) -> str:
 
 
 def _number(row: Contrast) -> str:
-    points = " points" if unit(row.metric, row.scale) == "points" else ""
     brackets = "" if isnan(row.low) else f" {interval(row)}"
     narrowed = "" if row.low <= 0 <= row.high else caution(row)
-    mean = shown(row.mean, row.metric, signed=True)
-    return f"{_short_title(row)} {mean}{points}{brackets}{narrowed}"
+    return f"{_short_title(row)} {change(row)}{_points(row)}{brackets}{narrowed}"
 
 
 def _short_title(row: Contrast) -> str:
@@ -294,10 +306,9 @@ def expected_elsewhere(row: Contrast) -> str:
     places = row.places
     if places is None or not places.decides:
         return ""
-    points = " points" if unit(row.metric, row.scale) == "points" else ""
     return (
         f"At a new place of the same kind, expect {title(row.metric)} to change by "
-        f"{shown(places.mean, row.metric, signed=True)}{points} "
+        f"{shown(places.mean, row.metric, signed=True)}{_points(row)} "
         f"{ends(places.new_low, places.new_high, row.metric)} (95%, from "
         f"{counted(places.places, 'place' if places.many else 'domain')}"
         f"{' with these seeds' * (row.over == 'blocks × domains')}; mean ± t·s·√(1 + 1/G))."
@@ -311,10 +322,9 @@ def _unit_line(row: Contrast) -> str:
     ]
     if not said:
         return ""
-    points = " points" if unit(row.metric, row.scale) == "points" else ""
     mean = shown(row.of_runs[0], row.metric, signed=True)
-    weighed = "" if mean == shown(row.mean, row.metric, signed=True) else " (mean over runs)"
-    return f"{title(row.metric)} {mean}{points}{weighed}, by unit: {', '.join(said)}."
+    weighed = "" if mean == change(row) else " (mean over runs)"
+    return f"{title(row.metric)} {mean}{_points(row)}{weighed}, by unit: {', '.join(said)}."
 
 
 def spread(rows: Sequence[Contrast]) -> str:

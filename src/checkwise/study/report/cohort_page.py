@@ -107,13 +107,12 @@ def _tiles(rows: Sequence[Contrast]) -> list[str]:
 
 def _tile(facts: CohortFacts, metric: str) -> Markup:
     contrast = sentences.pick(facts.contrasts(facts.rules[0]), metric)
-    unit = sentences.unit(metric, contrast.scale)
     before = sentences.shown(facts.levels[facts.reference][metric], metric)
     after = sentences.shown(facts.levels[facts.rules[0]][metric], metric)
     return el(
         "div",
-        el("span", f"Δ {sentences.title(metric)}" + (f" ({unit})" if unit else "")),
-        el("strong", sentences.shown(contrast.mean, metric, signed=True)),
+        el("span", f"Δ {sentences.heading(contrast)}"),
+        el("strong", sentences.change(contrast)),
         el("span", sentences.interval(contrast), class_="ci"),
         el("span", f"{before} → {after}", class_="level"),
         el("em", sentences.badge(contrast), class_=verdict(contrast).direction),

@@ -4,42 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isnan
-from typing import TYPE_CHECKING
 
 from checkwise.page import Markup, el, framed_table, join
 from checkwise.study import (
     POINTS,
     Contrast,
+    change,
     deciding,
     ends,
+    heading,
     higher_is_better,
     interval,
     intervals_over,
     named_groups,
     shown,
-    title,
     told,
-    unit,
     verdict,
 )
 from checkwise.study.report.facts import CohortFacts, SourceFacts
 from checkwise.words import number
 
-if TYPE_CHECKING:
-    pass
-
 FEW = 10
+LOSE = "runs that lose ≥ 1 point"
 COUNTS = "small figures: runs better / equal / worse"
 
 
 def paired_table(facts: CohortFacts) -> Markup:
     """Rules × metrics: the reference's level, then every rule's paired difference."""
     first = facts.contrasts(facts.rules[0])
-    head = [
-        "rule",
-        *(_head(contrast) for contrast in first),
-        "runs that lose ≥ 1 point",
-    ]
+    head = ["rule", *map(_head, first), LOSE]
     level = [
         el("td", shown(facts.levels[facts.reference][c.metric], c.metric), class_="num")
         for c in first
@@ -64,7 +57,7 @@ def paired_table(facts: CohortFacts) -> Markup:
 def split_table(rule: str, by: str, groups: Mapping[str, Sequence[Contrast]]) -> Markup:
     """The leading rule, one row per ``by`` (algorithm, dataset)."""
     first = next(iter(groups.values()))
-    head = [by, *(_head(c) for c in first), "runs that lose ≥ 1 point"]
+    head = [by, *map(_head, first), LOSE]
     rows = [_paired_row(name, contrasts) for name, contrasts in groups.items()]
     few = any(row[0].n < FEW and row[0].over == "runs" for row in groups.values())
     caution = f". Intervals from fewer than {FEW} runs are too narrow: hints, not results" * few
@@ -74,7 +67,7 @@ def split_table(rule: str, by: str, groups: Mapping[str, Sequence[Contrast]]) ->
 
 def unit_table(contrasts: Sequence[Contrast]) -> Markup:
     """One rule's differences with groups of runs as the unit: one row per unit."""
-    head = ["counted by", *(_head(contrast) for contrast in contrasts)]
+    head = ["counted by", *map(_head, contrasts)]
     first = contrasts[0]
     decisive = deciding(first.units, crossed=first.crossed)
     counted = {
@@ -125,13 +118,8 @@ def source_table(rows: Sequence[SourceFacts], reference: str) -> Markup:
 
 
 def _head(contrast: Contrast) -> Markup:
-    words = unit(contrast.metric, contrast.scale)
     arrow = "higher is better" if higher_is_better(contrast.metric) else "lower is better"
-    return el(
-        "span",
-        title(contrast.metric) + (f" ({words})" if words else ""),
-        el("small", arrow),
-    )
+    return el("span", heading(contrast), el("small", arrow))
 
 
 def _paired_row(label: str, contrasts: Sequence[Contrast]) -> Markup:
@@ -155,7 +143,7 @@ def _paired_cell(contrast: Contrast) -> Markup:
         None if direction == "unclear" else join(el("em", direction, class_=direction), " "),
         el(
             "b",
-            shown(contrast.mean, contrast.metric, signed=True),
+            change(contrast),
             title=f"median {median}, 5%-trimmed mean {trimmed}",
         ),
         el("span", interval(contrast), class_="ci"),
