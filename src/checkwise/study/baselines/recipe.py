@@ -69,10 +69,9 @@ class Model:
     notes: tuple[str, ...] = ()
 
 
-Planner: TypeAlias = Callable[[Sequence[StoredRun], Mapping[str, Any]], Plan]
-Maker: TypeAlias = Callable[
-    ["Sequence[OpenRun]", Mapping[str, Any], Mapping[str, Any]], Mapping[RunKey, Model]
-]
+Values: TypeAlias = Mapping[str, Any]
+Planner: TypeAlias = Callable[[Sequence[StoredRun], Values], Plan]
+Maker: TypeAlias = Callable[["Sequence[OpenRun]", Values, Values], Mapping[RunKey, Model]]
 
 
 @dataclass(frozen=True)
@@ -92,6 +91,24 @@ class Recipe:
     )
     # method → recipe of results that have to exist for every run of the group
     requires: Mapping[str, Recipe] = field(default_factory=dict)
+
+    @classmethod
+    def of_each(
+        cls,
+        summary: str,
+        plan: Callable[[StoredRun, Values], Plan],
+        make: Callable[[OpenRun, Values, Values], Model],
+        params: Values,
+        needs: Needs = FROM_WEIGHTS,
+    ) -> Recipe:
+        """A recipe that makes a model of every run by itself."""
+        return cls(
+            summary,
+            lambda runs, params: plan(runs[0], params),
+            lambda runs, inputs, params: {runs[0].key: make(runs[0], inputs, params)},
+            params,
+            needs,
+        )
 
     def variant(self, summary: str, **params: Any) -> Recipe:
         """The same recipe with other defaults."""

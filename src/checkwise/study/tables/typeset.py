@@ -312,8 +312,14 @@ def caption(table: Table) -> str:
     levels = {cell.level for cell in table.cells if not isnan(cell.low)}
     parts += [f"Intervals: {100 * level:.0f}%." for level in sorted(levels)]
     parts += _intervals(table) if levels else ()
-    for unit in dict.fromkeys(cell.unit for cell in _counting_others(table)):
-        parts.append(f"Over {unit} (up to {_most(table, unit)}): {_of(table, unit)}.")
+    others: dict[str, list[Cell]] = {}  # that do not say over how many
+    for cell in table.cells:
+        if cell.unit != "runs" and not cell.over:
+            others.setdefault(cell.unit, []).append(cell)
+    for unit, counting in others.items():
+        most = max(cell.n for cell in counting)
+        titles = dict.fromkeys(column_title(cell.measure) for cell in counting)
+        parts.append(f"Over {unit} (up to {most}): {', '.join(titles)}.")
     return " ".join([*parts, table.note]).strip()
 
 
@@ -349,41 +355,24 @@ def _named(cell: Cell) -> tuple[str, ...]:
     return (*labels, cell.role)
 
 
-def _counting_others(table: Table) -> list[Cell]:
-    """Cells over something else than runs that do not say over how many."""
-    return [cell for cell in table.cells if cell.unit != "runs" and not cell.over]
-
-
-def _most(table: Table, unit: str) -> int:
-    return max(cell.n for cell in _counting_others(table) if cell.unit == unit)
-
-
-def _of(table: Table, unit: str) -> str:
-    counting = _counting_others(table)
-    return ", ".join(
-        dict.fromkeys(column_title(cell.measure) for cell in counting if cell.unit == unit)
-    )
-
-
 def markdown(table: Table) -> str:
     """A Markdown section."""
     printed = wide(table)
+    numbers = len(printed.header) - printed.labels
     lines = [
         f"# {_escaped(table.title)}",
         "",
-        _line([_escaped(text) for text in printed.header]),
-        "|"
-        + "|".join(":--" if i < printed.labels else "--:" for i in range(len(printed.header)))
-        + "|",
-        *(_line([_escaped(text) for text in row]) for row in printed.rows),
+        _line(printed.header),
+        f"|{'|'.join([':--'] * printed.labels + ['--:'] * numbers)}|",
+        *map(_line, printed.rows),
         "",
         _escaped(caption(table)),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _line(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(map(_escaped, cells))} |"
 
 
 _MARKDOWN = {
@@ -420,7 +409,7 @@ def latex(table: Table) -> str:
         r"\small",
         rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
         r"\toprule",
-        " & ".join(tex(text) for text in printed.header) + r" \\",
+        _row(printed.header),
         r"\midrule",
         *_body(printed),
         r"\bottomrule",
@@ -438,8 +427,12 @@ def _body(printed: Wide) -> list[str]:
         if lines and printed.labels > 1 and row[0] != before:
             lines.append(r"\midrule")
         before = row[0]
-        lines.append(" & ".join(tex(text) for text in row) + r" \\")
+        lines.append(_row(row))
     return lines
+
+
+def _row(cells: Sequence[str]) -> str:
+    return " & ".join(map(tex, cells)) + r" \\"
 
 
 def tex(text: str) -> str:
