@@ -137,10 +137,7 @@ class _Choosing:
 
 
 def _calibrated(outcome: Outcome, runs: Runs, method: Method) -> Outcome:
-    """The outcome with its logits calibrated on what the method looked at.
-
-    The source metrics are of the run's own validation set: in-sample, if that is what it was.
-    """
+    """The outcome with its logits calibrated on what the method looked at."""
     assert method.calibrator is not None
     run = runs[outcome.deployed]
     logits = runs.logits(outcome.deployed, outcome.steps[0])
@@ -179,10 +176,7 @@ def _with_training(
 def derived_outcomes(
     path: Path, usable: Mapping[RunKey, Trajectory], method: str, *, scope: Scope = "run"
 ) -> tuple[Outcome, ...]:
-    """The source side of a method's results, for the runs that it was applied to.
-
-    In the scope ``hparams-acc`` only the one of highest source accuracy in every family.
-    """
+    """The source side of a method's results, for the runs that it was applied to."""
     outcomes = []
     for key, run in usable.items():
         record = read_record(path, method, key)

@@ -74,12 +74,7 @@ class Cohort:
 
     @classmethod
     def open(cls, path: str | Path, *, role: str | None = None) -> Cohort:
-        """Read the plan of a cohort; runs are read when first needed.
-
-        Args:
-            path: the cohort's folder.
-            role: keep only the data sets with this role, where a cohort holds both.
-        """
+        """Read the plan of a cohort, or its data sets with one role; runs are read when needed."""
         path = Path(path)
         if importable(path):
             raise InputError(
@@ -164,10 +159,7 @@ class Cohort:
     def outcomes(
         self, row: Method, *, held_out: bool, scope: str = "run", **domains: Any
     ) -> tuple[Outcome, ...]:
-        """What a rule or method gives on every finished run, with held-out results or without.
-
-        A method may have no results for some runs: those are absent.
-        """
+        """What a rule or method gives on every finished run that it has a result for."""
         chosen = self._chosen(row, scope=scope, **domains)
         return self._on_targets(row, chosen) if held_out else chosen
 

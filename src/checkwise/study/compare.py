@@ -205,11 +205,7 @@ def check_carried(
     rows: Iterable[Sequence[Outcome]],
     on_target: Sequence[str] | None = None,
 ) -> None:
-    """Refuse metrics that the runs lack.
-
-    Before held-out results are opened, a trained run counts as having the metrics of its source
-    validation on held-out domains too; of an imported one ``on_target`` names them.
-    """
+    """Refuse metrics that runs lack; before opening they have the source's or ``on_target``."""
     for outcome in (outcome for outcomes in rows for outcome in outcomes):
         measured = on_target or (outcome.target if outcome.targets else outcome.source)
         carried = [

@@ -93,11 +93,7 @@ class ContrastResult:
 
 
 def check_contrasts(cohort: Cohort, fixed: ContrastSet) -> tuple[str, ...]:
-    """Refuse what the finished runs cannot give; held-out results stay closed.
-
-    Returns:
-        the methods that `checkwise study derive` still has to make for some of these runs.
-    """
+    """Refuse what finished runs cannot give; returns what `checkwise study derive` has to make."""
     if not cohort.usable:
         return tuple(row.name for row in fixed.rows if row.recipe is not None)
     metrics = tuple(dict.fromkeys(m for one in fixed.contrasts for m in one.metrics))
@@ -113,10 +109,7 @@ def _made_for_all(cohort: Cohort, name: str) -> bool:
 
 
 def contrast_results(cohort: Cohort, fixed: ContrastSet) -> tuple[ContrastResult, ...]:
-    """Every contrast of a set, in order; this opens held-out results.
-
-    What needs logits that were left behind by packing comes without numbers.
-    """
+    """Every contrast of a set, in order, without numbers where packing left logits behind."""
     cohort.check_one_role()
     gone = _not_packed(cohort, fixed)
     there = replace(fixed, contrasts=tuple(one for one in fixed.contrasts if one not in gone))

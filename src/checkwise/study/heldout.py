@@ -34,10 +34,7 @@ class Targets:
         self._read: dict[str, Mapping[str, NDArray[Any]]] = {}
 
     def on(self, outcome: Outcome, *, oracle: bool = False) -> Outcome:
-        """The outcome with the target metrics at its steps, after its recalibration if it has one.
-
-        With ``oracle`` the temperature is fitted on each target itself: a limit, not a method.
-        """
+        """The outcome with its target metrics, recalibrated as it says or by the target itself."""
         targets = {name: self._mean_at(name, outcome.steps) for name in self._domains}
         if oracle or outcome.calibration is not None:
             targets = {

@@ -153,18 +153,7 @@ def import_cohort(
     name: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[ForeignRun, ...]:
-    """Make the cohort ``out`` of the logs or tables at ``path``; returns its runs.
-
-    ``out`` appears when it is complete. A process that is killed leaves nothing there.
-
-    Args:
-        path: a table, a log, or a folder of logs.
-        out: a folder that does not exist yet.
-        request: what is held out, and which columns are read, as for a selection.
-        role: of the data, development or evaluation.
-        name: of the study; by default that of ``path``.
-        progress: called with runs written and runs in all.
-    """
+    """Make the cohort ``out``, whole or not at all, of the logs or tables at ``path``."""
     if role not in ROLES:
         raise InputError(f"Expected --role development or evaluation, but got {role!r}.")
     if is_cohort(out):
@@ -206,10 +195,7 @@ def import_cohort(
 
 
 def check_unchanged(cohort: Path, path: Path, request: Request) -> None:
-    """Refuse a cohort that was imported from something else than what ``path`` is now.
-
-    What the request does not say may be anything.
-    """
+    """Refuse a cohort that was imported from something else than what ``path`` is now."""
     before = origin_of(open_cohort(cohort))
     if before is None:
         raise InputError(

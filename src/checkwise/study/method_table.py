@@ -341,10 +341,7 @@ def recipe_of(name: str) -> Recipe:
 
 
 def with_shared(rows: Sequence[str | Method], shared: Mapping[str, Any]) -> tuple[Method, ...]:
-    """Each method with those of the shared parameters that it takes, under its own label.
-
-    A parameter that no method takes is refused: it would silently do nothing.
-    """
+    """Each method with those shared parameters that it takes; one that none takes is refused."""
     named = [method(row) for row in rows]
     idle = [name for name in shared if not any(_takes(row, name) for row in named)]
     if idle:

@@ -72,11 +72,7 @@ class Outcome:
 
     @property
     def row(self) -> dict[str, float]:
-        """Its numbers by name.
-
-        ``source_<metric>`` and ``target_<metric>`` (fractions, means over domains), ``gap_pp``,
-        ``eligible``, and ``step`` (of several steps: their mean).
-        """
+        """Its numbers by name, fractions and means over domains; of several steps their mean."""
         return {
             "gap_pp": self.gap_pp,
             "eligible": self.eligible,

@@ -133,10 +133,7 @@ class Pool:
         return {key: one for key in self.keys if (one := chosen[key]) is not None}
 
     def outcomes(self, row: Row, *, scope: str = "run") -> Mapping[RunKey, Outcome]:
-        """What a rule or method gives on every run that it has a result for, with held-out results.
-
-        Results that a method leaves beside the runs may be there in some cohorts only.
-        """
+        """A rule or method with held-out results, on every run that it has a result for."""
         asked = method(row)
         name = f"{asked.identity} {scope}"
         if name not in self._outcomes:

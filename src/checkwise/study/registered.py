@@ -179,10 +179,7 @@ def registrations(
 def registered_first(
     path: Path, choice: Mapping[str, Any], *, metrics: Sequence[str] = ()
 ) -> Registered:
-    """Look a choice up in a cohort's log; the earliest registration of it counts.
-
-    ``metrics`` are those that are shown; the answer names the ones that were not registered.
-    """
+    """The earliest registration of a choice, and which ``metrics`` that are shown it lacks."""
     return _look_up(path, choice, metrics, which=0)
 
 
@@ -192,10 +189,7 @@ def registered_last(path: Path, choice: Mapping[str, Any]) -> Registered:
 
 
 def registered_as(path: Path, digest: str) -> tuple[str, Registered]:
-    """The rule that was registered under a digest, and what the log says about that registration.
-
-    Without such a registration the rule is empty and the state "none".
-    """
+    """The rule that was registered under a digest, "" for none, and what the log says of it."""
     wanted = digest.strip().lower()
     if not re.fullmatch(r"[0-9a-f]{64}", wanted):
         raise InputError(

@@ -35,11 +35,7 @@ def plan_choice(run: StoredRun, params: Values) -> Plan:
 
 
 def plan_advised(run: StoredRun, params: Values) -> Plan:
-    """What checkwise recommended when the study was registered: frozen, as it was tested.
-
-    The average; the choice of a rule where no other checkpoint is near the best; and the earliest
-    one near the best where validation is saturated.
-    """
+    """What checkwise recommended when the study was registered: frozen, as it was tested."""
     chosen = select(run.trajectory, params["rule"], guard=False)
     validation = chosen.saturation
     if validation is not None and validation.errors <= params["few_errors"]:

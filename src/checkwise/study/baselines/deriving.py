@@ -25,10 +25,7 @@ Claim = Callable[[Path], AbstractContextManager[bool]]
 
 @dataclass(frozen=True)
 class DeriveResult:
-    """What ``derive`` did: results made now, results that were current, runs that have nothing.
-
-    ``left`` are runs whose results could not be claimed: another worker makes them.
-    """
+    """What ``derive`` did; ``left`` are runs whose results another worker makes."""
 
     made: tuple[derived.Derived, ...]
     current: tuple[derived.Derived, ...]

@@ -1,4 +1,4 @@
-"""BatchNorm statistics for weights that no minibatch has ever passed through."""
+"""Finished runs with a network to put weights into, and what those weights give."""
 
 from __future__ import annotations
 
@@ -254,12 +254,7 @@ def open_run(
 
 
 class OpenRuns:
-    """Opens runs for several methods: a data set is read once, a checkpoint evaluated once.
-
-    Args:
-        roots: where data sets lie.
-        kept: outputs that need not be computed.
-    """
+    """Opens runs for several methods: a data set is read once, a checkpoint evaluated once."""
 
     def __init__(
         self, roots: Mapping[str, str] | None = None, kept: KeptOutputs | None = None

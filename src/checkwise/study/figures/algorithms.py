@@ -26,10 +26,7 @@ CHANGE_NAMES = {"target_accuracy": "Δ target accuracy (points)", "target_nll": 
 
 @dataclass(frozen=True)
 class AlgorithmChange:
-    """One rule − the reference on one algorithm's runs; its 95% interval is over ``over``.
-
-    ``data`` and ``role`` are those of the figure.
-    """
+    """One rule − the reference on one algorithm's runs; its 95% interval is over ``over``."""
 
     algorithm: str
     rule: str

@@ -56,10 +56,7 @@ def target_distance(pool: Pool, key: RunKey) -> NDArray[np.float64]:
 
 
 def distance_points(pool: Pool, rules: Sequence[Row] = ()) -> tuple[DistancePoint, ...]:
-    """A point per rule, over the runs in which every rule's choice has finite target values.
-
-    By default the rules of the paper, and those that the pool is about.
-    """
+    """A point per rule, over the runs in which every rule's choice has finite target values."""
     rules = rules or _usual(pool)
     distances = {key: target_distance(pool, key) for key in pool.keys}
     rows = {

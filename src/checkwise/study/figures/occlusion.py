@@ -58,11 +58,7 @@ def image_case(
     *,
     row: int | None = None,
 ) -> ImageCase:
-    """Open a held-out image, which marks the cohort; by default the one they differ most about.
-
-    ``steps`` names the checkpoints. The default image has the largest difference of the true
-    label's NLL between the first and the last of them: it illustrates, it proves nothing.
-    """
+    """Open a held-out image, which marks the cohort; by default the one they differ most about."""
     from checkwise.deployed import read_checkpoint
     from checkwise.study.baselines import OpenRuns
     from checkwise.study.sweep import Study, open_spec
@@ -195,16 +191,7 @@ def facts(
     fill: float = 0.0,
     bin_gap: float = float("nan"),
 ) -> Occlusion:
-    """Mask one patch after the other.
-
-    Args:
-        predict: normalised images [n, channels, height, width] in, logits [n, C] out.
-        image: one normalised image [channels, height, width].
-        label: its class.
-        patch: side and stride of the patches; the image's sides are multiples of it.
-        fill: what masked pixels are set to; 0 is the mean of a normalised image.
-        bin_gap: passed through to the figure.
-    """
+    """Mask one patch after the other of one normalised ``image`` [channels, height, width]."""
     _, height, width = image.shape
     if height % patch or width % patch:
         raise InputError(
@@ -286,11 +273,7 @@ def draw(
     classes: Mapping[int, str],
     exemplar: FloatArray | None = None,
 ) -> Figure:
-    """A row per checkpoint: exemplar, image, both maps (one scale per metric), top-3 bars.
-
-    ``image`` and ``exemplar`` (of the true class, from a source domain) are [height, width, 3] in
-    0–1 for display.
-    """
+    """A row per checkpoint: exemplar, image, both maps (one scale per metric), top-3 bars."""
     figure = style.new_figure(2.2, 1.6 * len(by_checkpoint))
     scales = {
         name: max(float(np.abs(getattr(o, name)).max()) for o in by_checkpoint.values()) or 1.0

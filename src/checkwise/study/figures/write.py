@@ -56,10 +56,7 @@ Draw = Callable[[Shown], "Figure"]
 
 
 def chosen_steps(shown: Shown) -> dict[RunKey, dict[str, int]]:
-    """The steps that reference and rule choose in every run that may be shown.
-
-    Runs in which they choose different checkpoints come first; targets are not looked at.
-    """
+    """The steps that reference and rule choose; runs in which these differ come first."""
     pool = shown.pool
     chosen = {row.label: pool.selections(row) for row in shown.rows}
     keys = [shown.run] if shown.run is not None else list(pool.keys)
@@ -142,14 +139,7 @@ def write_figures(
     example: int | None = None,
     roots: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, str | None]]:
-    """Write figures one by one: each name, and why it could not be drawn if it could not.
-
-    Args:
-        cohorts: what to draw; a :class:`Pool` also says which rule and reference.
-        folder: where PDF and PNG go.
-        only: names from ``FIGURES``; all by default.
-        run, example, roots: see :class:`Shown`.
-    """
+    """Write figures one by one: each name, and why it could not be drawn if it could not."""
     shown = Shown(Pool.of(cohorts), run, example, dict(roots or {}))
     unknown = [name for name in only if name not in FIGURES]
     if unknown:

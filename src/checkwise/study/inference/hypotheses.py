@@ -1,4 +1,4 @@
-"""Equivalence within a margin, and the smallest effect that a design can detect."""
+"""Tests of means over clusters: equivalence, sign flips, corrections, what can be detected."""
 
 from __future__ import annotations
 
@@ -152,10 +152,7 @@ def wild_p_value(values: FloatArray, groups: Clusters, null: float = 0.0) -> Flo
 def wild_interval(
     values: FloatArray, groups: Clusters, *, level: float = LEVEL
 ) -> tuple[FloatArray, FloatArray]:
-    """All means that the test does not reject at 1 − ``level``, for every column of ``values``.
-
-    Ends are infinite where no sign pattern is rare enough to exclude anything.
-    """
+    """All means that the test does not reject; ends are infinite where nothing is excluded."""
     table = finite_table(values)
     low = np.full(table.shape[1], np.nan)
     high = low.copy()

@@ -1,7 +1,4 @@
-"""Risk–coverage curves: the error rate among the most confident predictions, at every coverage.
-
-One threshold compares checkpoints at different coverages; the curve compares them at every one.
-"""
+"""How runs and examples spread: wins and losses, trimmed means, risk at every coverage."""
 
 from __future__ import annotations
 

@@ -73,12 +73,7 @@ def _cohort(
 
 
 def _page_data(cohort: Cohort, facts: CohortFacts, budget: int) -> dict[str, Any]:
-    """What the script of the page starts from: runs, rules, held-out results and settings.
-
-    The script computes a rule anew where it knows how the rule ranks and has a control for every
-    parameter that was set. Of another rule, such as a user's own, each run carries the choice that
-    was made for the report.
-    """
+    """What the script starts from; rules that it cannot compute bring the choices of the report."""
     keys = sorted(cohort.usable)
     runs = {str(key): cohort.usable[key] for key in keys}
     targets = [cohort.target_at(key, cohort.usable[key].steps.tolist()) for key in keys]

@@ -104,10 +104,7 @@ def paired_cells(table: Differences, row: Labels, role: str, *, seed: int = SEED
 
 
 def leading_cell(c: Contrast, row: Labels, role: str) -> Cell:
-    """The difference with the interval of its leading unit; without one where groups are too few.
-
-    Over places the mean is over places too.
-    """
+    """The difference with the interval of its leading unit, unless groups are too few."""
     unit = c.leading
     cell = Cell(row, c.metric, c.mean, c.n, role, c.scale)
     if unit.name == "domain":
@@ -226,10 +223,7 @@ def _mean_of_worst(pool: Pool, rule: Row, row: Labels, group: Group) -> Iterator
 def _changes_of_worst(
     pool: Pool, rows: tuple[Row, Row], labels: Labels, group: Group, seed: int
 ) -> Iterator[Cell]:
-    """Δ WHD, resampling blocks, and resampling data set × algorithm averages.
-
-    Nothing where no block has a WHD under both.
-    """
+    """Δ WHD of blocks that both have, resampling blocks, and data set × algorithm averages."""
     of_rule, of_reference = (_worst_in(pool, row, group) for row in rows)
     change = {b: v - of_reference[b] for b, v in of_rule.items() if b in of_reference}
     change = {block: value for block, value in change.items() if np.isfinite(value)}

@@ -84,10 +84,7 @@ def within(run: Trajectory, percent: int) -> NDArray[np.bool_]:
 
 
 def choices_within(pool: Pool, percent: int) -> tuple[RunColumns, RunColumns]:
-    """What the rule and the reference choose among the first checkpoints of each run.
-
-    A run is nan where it had no checkpoint yet, or none that did not diverge.
-    """
+    """What rule and reference choose early in each run; nan where there was nothing to choose."""
     rows = (pool.rule, pool.reference)
     if percent == 100:
         return pool.columns(rows[0]), pool.columns(rows[1])

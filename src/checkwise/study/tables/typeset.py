@@ -164,13 +164,7 @@ FEW_NAMES = 3  # rows that are still named one by one where most rows are meant
 
 
 def interval_sentences(cells: Iterable[tuple[Row, Cell]]) -> list[str]:
-    """A sentence for all columns whose intervals count the same in the same rows.
-
-    Columns over runs say so in their heads and have none.
-
-    Args:
-        cells: every cell with the names of its row, as they are shown.
-    """
+    """A sentence for all columns whose intervals count the same, but for those over runs."""
     by_measure: dict[str, Counted] = {}
     for row, cell in cells:
         if cell.counted_by:
