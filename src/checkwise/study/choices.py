@@ -225,7 +225,9 @@ def _check_current(path: Path, record: Derived) -> None:
     digests, members = record.inputs.get(layout.SOURCE_FILE, []), record.inputs.get("members", [])
     if isinstance(digests, str):
         digests, members = [digests], [str(record.run)]
-    if digests and not _fit(digests, members):
+    lists = isinstance(digests, list) and isinstance(members, list)
+    fit = lists and len(digests) == len(members) and all(isinstance(m, str) for m in members)
+    if digests and not fit:  # one digest for every run that went in
         raise InputError(
             f"Expected the runs that {record.method} was made from, but got {members!r:.80} for "
             f"{record.run}: `checkwise study derive {path} --method {record.method} --force` makes "
@@ -240,12 +242,6 @@ def _check_current(path: Path, record: Derived) -> None:
                 "again.",
                 code="differs",
             )
-
-
-def _fit(digests: Any, members: Any) -> bool:
-    """Whether there is one digest for every run that went into a result."""
-    lists = isinstance(digests, list) and isinstance(members, list)
-    return lists and len(digests) == len(members) and all(isinstance(m, str) for m in members)
 
 
 def _derived(path: Path, run: Trajectory, record: Derived, key: RunKey) -> Outcome:

@@ -95,7 +95,10 @@ class ContrastSet:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values that :func:`parse_contrasts` reads back."""
-        contrasts = [_plain(one) for one in self.contrasts]
+        contrasts = [  # without what is absent, which TOML cannot say
+            {name: value for name, value in asdict(one).items() if value is not None}
+            for one in self.contrasts
+        ]
         return {"title": self.title, "note": self.note, "contrast": contrasts}
 
 
@@ -208,8 +211,3 @@ def _params(side: str, table: TomlTable) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         raise table.refuse(side, 'a table, such as {delta_pp = "1"}', values)
     return dict(values)
-
-
-def _plain(one: PlannedContrast) -> dict[str, Any]:
-    """Without what is absent, which TOML cannot say."""
-    return {name: value for name, value in asdict(one).items() if value is not None}

@@ -178,7 +178,9 @@ def _judged_with(
     one: ContrastResult, bounds: Sequence[float], lacking: Sequence[str], tested: int
 ) -> ContrastResult:
     """One result with its verdict, where Holm's p-value is between two bounds."""
-    one = replace(one, detectable=_detectable(one, tested))
+    means = _over(one.by_place).means
+    least = minimum_detectable_effect(means, alpha=ALPHA / tested, power=POWER)
+    one = replace(one, detectable=float(least[0]))
     verdict, other = (_verdict(one, p) for p in bounds)
     if not lacking:
         return replace(one, holm=bounds[0], verdict=verdict)
@@ -255,12 +257,6 @@ def from_places(
         condition=condition,
         verdict="estimate only",
     )
-
-
-def _detectable(one: ContrastResult, tested: int) -> float:
-    """The change found with 80% probability where ``tested`` contrasts share 5%."""
-    means = _over(one.by_place).means
-    return float(minimum_detectable_effect(means, alpha=ALPHA / tested, power=POWER)[0])
 
 
 def _over(by_place: Mapping[str, float]) -> PlaceMeans:

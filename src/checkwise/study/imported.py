@@ -34,6 +34,8 @@ from checkwise.study.folder import (
 )
 from checkwise.study.target_rows import BeyondSource, ByStep, TargetRow, beyond_source
 
+EMPTY: Final = TargetRow({})
+
 
 @dataclass(frozen=True)
 class ForeignRun:
@@ -49,7 +51,7 @@ class ForeignRun:
     def gaps(self) -> int:
         """Checkpoints that lack the accuracy on a held-out domain."""
         return sum(
-            any(_accuracy(rows.get(step)) is None for rows in self.targets.values())
+            any("accuracy" not in rows.get(step, EMPTY).values for rows in self.targets.values())
             for step in self.trajectory.steps.tolist()
         )
 
@@ -125,10 +127,6 @@ def _check_names(held_out: Sequence[str], run: LoadedRun) -> None:
                 f"source domain of {run.where}: rename it in the rows of the target.",
                 code="ambiguous",
             )
-
-
-def _accuracy(row: TargetRow | None) -> float | None:
-    return None if row is None else row.values.get("accuracy")
 
 
 OUTSIDE_THE_SEAL: Final = (
@@ -274,7 +272,8 @@ def _write_run(
     (folder / layout.HELDOUT_FOLDER).mkdir(parents=True)
     steps = run.trajectory.steps.tolist()
     file, identity = _below(path, run.file), run.trajectory.identity
-    own = {name: METRICS[name].direction for name in run.trajectory.metrics if _is_own(name)}
+    measured_by = {name: METRICS[name] for name in run.trajectory.metrics}
+    own = {name: one.direction for name, one in measured_by.items() if one.function is not None}
     config: dict[str, Any] = {
         layout.ORIGIN: {
             "file": file,
@@ -294,10 +293,6 @@ def _write_run(
         lines = _target_lines(steps, rows, measured)
         write_bytes(folder / layout.heldout_file(domain), b"".join(map(encode_line, lines)))
     mark_done(folder, steps[-1])
-
-
-def _is_own(name: str) -> bool:
-    return METRICS[name].function is not None
 
 
 def _source_lines(run: Trajectory) -> list[dict[str, Any]]:
@@ -327,8 +322,7 @@ def _target_lines(
     steps: Sequence[int], rows: ByStep, measured: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The lines of a held-out journal, one for every step of the source; gaps are null."""
-    empty = TargetRow({})
-    by_step = [rows.get(step, empty) for step in steps]
+    by_step = [rows.get(step, EMPTY) for step in steps]
     counts = {
         name: all(getattr(row, name) is not None for row in by_step) for name in ("n", "correct")
     }

@@ -343,7 +343,11 @@ def recipe_of(name: str) -> Recipe:
 def with_shared(rows: Sequence[str | Method], shared: Mapping[str, Any]) -> tuple[Method, ...]:
     """Each method with those shared parameters that it takes; one that none takes is refused."""
     named = [method(row) for row in rows]
-    idle = [name for name in shared if not any(_takes(row, name) for row in named)]
+    idle = [
+        name
+        for name in shared
+        if not any(row.can_take(name) and name not in row.params for row in named)
+    ]
     if idle:
         raise InputError(
             f"Expected parameters of {', '.join(row.name for row in named)}, but none takes "
@@ -355,7 +359,3 @@ def with_shared(rows: Sequence[str | Method], shared: Mapping[str, Any]) -> tupl
     if twice:
         raise InputError(f"Expected each rule once, but {twice[0]} is there several times.")
     return tuple(row.taking(shared) for row in named)
-
-
-def _takes(row: Method, name: str) -> bool:
-    return row.can_take(name) and name not in row.params

@@ -146,12 +146,13 @@ class Registered:
             else f"registered late: {_day(self.at)}, after held-out results were opened "
             f"({_day(self.opened)})"
         )
+        were = {0: "", 1: "was"}.get(len(self.unregistered), "were")
         parts = [
             when,
             f"the same choice was registered before, {_day(self.earlier)}" if self.earlier else "",
             f"{counted(self.others, 'other choice')} registered too" if self.others else "",
             _journals(self.changed, self.added),
-            _not_with_it(self.unregistered),
+            f"{listed(self.unregistered)} {were} not registered with it" if were else "",
         ]
         return f"{'; '.join(part for part in parts if part)}."
 
@@ -321,13 +322,6 @@ def _journals(changed: int, added: int) -> str:
         f"{counted(added, 'source journal')} added since" if added else "",
     ]
     return " and ".join(part for part in parts if part)
-
-
-def _not_with_it(metrics: Sequence[str]) -> str:
-    if not metrics:
-        return ""
-    were = "was" if len(metrics) == 1 else "were"
-    return f"{listed(metrics)} {were} not registered with it"
 
 
 def _day(at: str) -> str:

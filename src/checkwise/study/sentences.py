@@ -130,7 +130,10 @@ def answer(rows: Sequence[Contrast]) -> str:
     first, *rest = _leading(rows)
     few = ", too few for an interval" if isnan(first.low) else ""
     counts = "on" if isnan(first.low) else "over"
-    then = "".join(f"; it {effect(row)}{_also_over(row, first)}{caution(row)}" for row in rest)
+    then = ""
+    for row in rest:
+        same = isnan(row.low) or over(row) == over(first)
+        then += f"; it {effect(row)}{'' if same else f' over {over(row)}'}{caution(row)}"
     return (
         f"Against {first.reference}, {first.rule} {effect(first)} {counts} {over(first)}"
         f"{few}{caution(first)}{then}."
@@ -174,12 +177,6 @@ def _number(row: Contrast) -> str:
 
 def _short_title(row: Contrast) -> str:
     return metric_title(row.metric.partition("_")[2])
-
-
-def _also_over(row: Contrast, first: Contrast) -> str:
-    """What the interval of a further metric counts, where that is not what the first one's does."""
-    same = isnan(row.low) or over(row) == over(first)
-    return "" if same else f" over {over(row)}"
 
 
 def _leading(rows: Sequence[Contrast]) -> list[Contrast]:

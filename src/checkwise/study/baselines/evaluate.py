@@ -105,11 +105,8 @@ class KeptOutputs:
     def keep(self, run: str, step: int, outputs: Outputs, seconds: float = 0.0) -> None:
         """Keep outputs and the time that they took; the oldest give way."""
         self._kept[run, step] = outputs, seconds
-        while self._size() > self._limit:
+        while sum(z.nbytes for o, _ in self._kept.values() for z in o.logits) > self._limit:
             self._kept.popitem(last=False)
-
-    def _size(self) -> int:
-        return sum(z.nbytes for outputs, _ in self._kept.values() for z in outputs.logits)
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,8 +83,11 @@ def image_case(
     run = OpenRuns(roots)(cohort, key)
     domain = key.held_out[0]
     part = next(part for part in run.parts if part.role == "heldout" and part.domain == domain)
-    if row is not None:
-        _check_row(row, len(part.rows))
+    if row is not None and not 0 <= row < len(part.rows):
+        raise InputError(
+            f"Expected --example between 0 and {len(part.rows) - 1}, the evaluated images of the "
+            f"held-out domain, but got {row}."
+        )
     weights = {name: read_checkpoint(folder, step) for name, step in steps.items()}
     unseal(folder)
     outputs = {name: run.outputs(of_step) for name, of_step in weights.items()}
@@ -92,7 +95,8 @@ def image_case(
         name: Predictions(steps[name], domain, output.of("heldout")[domain][0], part.labels)
         for name, output in outputs.items()
     }
-    at = _most_different(predictions) if row is None else row
+    losses = [of_checkpoint.examples.nll for of_checkpoint in predictions.values()]
+    at = int(np.abs(losses[0] - losses[-1]).argmax()) if row is None else row
     pixels = raw.x[part.index][part.rows[at]]
     label = int(part.labels[at])
     exemplar, source = _exemplar(raw, key, label)
@@ -143,19 +147,6 @@ def _as_input(run: OpenRun, pixels: NDArray[np.uint8]) -> FloatArray:
     batch = torch.from_numpy(channels_first)[None]
     normalised = backbone_named(network.backbone).normalise(batch)[0]
     return np.asarray(normalised.double().numpy())
-
-
-def _most_different(predictions: Mapping[str, Predictions]) -> int:
-    losses = [of_checkpoint.examples.nll for of_checkpoint in predictions.values()]
-    return int(np.abs(losses[0] - losses[-1]).argmax())
-
-
-def _check_row(row: int, n: int) -> None:
-    if not 0 <= row < n:
-        raise InputError(
-            f"Expected --example between 0 and {n - 1}, the evaluated images of the held-out "
-            f"domain, but got {row}."
-        )
 
 
 def _exemplar(raw: DomainDataset, key: RunKey, label: int) -> tuple[NDArray[np.uint8] | None, str]:

@@ -34,6 +34,10 @@ ROLE = {
 }
 
 
+FOREST = (
+    "Each dot is one run; the diamond is the mean, the bar its 95% interval. The axis covers the "
+    "central nine tenths of the runs."
+)
 WHY_SEALED = (
     "The answer above belongs to the settings of this report. Results of other settings stay "
     "closed while you explore: a rule tuned by looking at unseen domains has seen them."
@@ -179,7 +183,7 @@ def _held_out(facts: CohortFacts) -> Markup:
             mean,
         ),
         paired_table(facts),
-        el("figure", el("div", by_metric, class_="panels"), _forest_caption()),
+        el("figure", el("div", by_metric, class_="panels"), el("figcaption", FOREST)),
         el(
             "div",
             split_table(facts.rules[0], "algorithm", facts.by_algorithm),
@@ -219,14 +223,6 @@ def _live_targets() -> Markup:
         el("div", id="split-table", data_result="split"),
         live_details("differences", "Every run"),
         class_="js-only",
-    )
-
-
-def _forest_caption() -> Markup:
-    return el(
-        "figcaption",
-        "Each dot is one run; the diamond is the mean, the bar its 95% interval. The axis covers "
-        "the central nine tenths of the runs.",
     )
 
 

@@ -52,11 +52,6 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     return [round(k * step, 12) for k in range(first, last + 1)]
 
 
-def _tick_text(value: float) -> str:
-    """A tick's number, without noise and with a real minus sign."""
-    return f"{value:.6g}".replace("-", "−")
-
-
 def forest_panel(spreads: Sequence[Spread], width: int = 400) -> Markup:
     """One metric; a row for each rule. Zero means no difference to the reference."""
     metric = spreads[0].contrast.metric
@@ -72,7 +67,7 @@ def forest_panel(spreads: Sequence[Spread], width: int = 400) -> Markup:
         _text(end, TOP - 6, better, "small", "end" if end > SIDE else "start"),
     ]
     parts += [
-        _text(x(value), bottom + 16, _tick_text(value), "tick", "middle")
+        _text(x(value), bottom + 16, f"{value:.6g}".replace("-", "−"), "tick", "middle")
         for value in ticks(low, high, 4)
     ]
     for row, spread in enumerate(spreads):
@@ -95,7 +90,7 @@ def _row(spread: Spread, x: Scale, top: float, row: int, width: int) -> Markup:
     contrast = spread.contrast
     middle = top + 40
     dots = [
-        _circle(x(v), middle - 11 + 22 * ((i * _GOLDEN) % 1), 2.4, "run")
+        el("circle", cx=x(v), cy=middle - 11 + 22 * ((i * _GOLDEN) % 1), r=2.4, class_="run")
         for i, v in enumerate(spread.values)
         if x.holds(v)
     ]
@@ -118,7 +113,8 @@ def _row(spread: Spread, x: Scale, top: float, row: int, width: int) -> Markup:
         if isnan(contrast.low)
         else _line(x(contrast.low), middle, x(contrast.high), middle, f"whisker {colour}")
     )
-    centre = _diamond(x(contrast.mean), middle, 6, f"centre {colour}")
+    diamond = f"M{x(contrast.mean):.2f} {middle - 6:.2f}l6 6l-6 6l-6 -6z"
+    centre = el("path", d=diamond, class_=f"centre {colour}")
     return join(dots, off, whisker, centre, label)
 
 
@@ -141,12 +137,3 @@ def _text(x: float, y: float, content: str, class_: str = "", anchor: str = "sta
 
 def _line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     return el("line", x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), class_=class_)
-
-
-def _circle(x: float, y: float, r: float, class_: str) -> Markup:
-    return el("circle", cx=float(x), cy=float(y), r=r, class_=class_)
-
-
-def _diamond(x: float, y: float, half: float, class_: str) -> Markup:
-    d = f"M{x:.2f} {y - half:.2f}l{half} {half}l-{half} {half}l-{half} -{half}z"
-    return el("path", d=d, class_=class_)

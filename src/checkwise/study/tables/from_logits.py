@@ -227,21 +227,19 @@ def _with_logits(pool: Pool) -> dict[RunKey, BoolArray]:
 def rebinned(folder: Path, run: Trajectory, keep: BoolArray) -> Trajectory:
     """The marked checkpoints with NLL and one class-wise error per variant, by its name."""
     recorded = part_of(run, keep, ("nll", "cwece"))
-    remeasured = [_remeasured(folder, recorded, t) for t in range(len(recorded))]
+    remeasured = []
+    for t in range(len(recorded)):
+        logits = read_run(folder).predictions().logits(int(recorded.steps[t]))
+        if set(logits) != set(run.domains):
+            raise _foreign(folder, recorded, t, f"domains {', '.join(logits)}")
+        domains = range(len(run.domains))
+        remeasured.append([_errors(folder, recorded, t, e, logits) for e in domains])
     values = {
         name: np.array([[domain[name] for domain in domains] for domains in remeasured])
         for name in ("nll", *VARIANTS)
     }
     part = part_of(run, keep, ())
     return replace(part, values={"accuracy": part.values["accuracy"], **values})
-
-
-def _remeasured(folder: Path, run: Trajectory, t: int) -> list[dict[str, float]]:
-    """Every variant at one checkpoint, by domain; every file of logits is read once."""
-    logits = read_run(folder).predictions().logits(int(run.steps[t]))
-    if set(logits) != set(run.domains):
-        raise _foreign(folder, run, t, f"domains {', '.join(logits)}")
-    return [_errors(folder, run, t, e, logits) for e in range(len(run.domains))]
 
 
 def _errors(folder: Path, run: Trajectory, t: int, e: int, logits: Logits) -> dict[str, float]:
