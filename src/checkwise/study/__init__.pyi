@@ -30,7 +30,6 @@ from checkwise.study.derive_job import DeriveJob as DeriveJob
 from checkwise.study.derive_job import derive_with_workers as derive_with_workers
 from checkwise.study.heldout import Predictions as Predictions
 from checkwise.study.heldout import Targets as Targets
-from checkwise.study.heldout import has_heldout as has_heldout
 from checkwise.study.heldout import read_heldout as read_heldout
 from checkwise.study.imported import OUTSIDE_THE_SEAL as OUTSIDE_THE_SEAL
 from checkwise.study.imported import ForeignRun as ForeignRun
@@ -65,16 +64,7 @@ from checkwise.study.registered import registered_sets as registered_sets
 from checkwise.study.registered import registrations as registrations
 from checkwise.study.runs import Runs as Runs
 from checkwise.study.runs import machines as machines
-from checkwise.study.sentences import POINTS as POINTS
-from checkwise.study.sentences import change as change
-from checkwise.study.sentences import ends as ends
 from checkwise.study.sentences import group_names as group_names
-from checkwise.study.sentences import heading as heading
-from checkwise.study.sentences import interval as interval
-from checkwise.study.sentences import intervals_over as intervals_over
-from checkwise.study.sentences import named_groups as named_groups
-from checkwise.study.sentences import shown as shown
-from checkwise.study.sentences import title as title
 from checkwise.study.units import ENOUGH_GROUPS as ENOUGH_GROUPS
 from checkwise.study.units import MANY_PLACES as MANY_PLACES
 from checkwise.study.units import SEED_UNITS as SEED_UNITS

@@ -16,7 +16,6 @@ from checkwise.metrics import METRICS, Logits, PerExample, per_example, probabil
 from checkwise.store import read_run
 from checkwise.study.baselines import heldout_file
 from checkwise.study.folder import (
-    has_sealed_logits,
     recorded_files,
     sealed_entry,
     sealed_logits,
@@ -129,11 +128,6 @@ class Predictions:
     def examples(self) -> PerExample:
         """Confidence, correctness and NLL of every example."""
         return per_example(logits=self.logits, labels=self.labels)
-
-
-def has_heldout(folder: Path, domain: str, step: int) -> bool:
-    """Whether the held-out logits of a step were saved."""
-    return has_sealed_logits(folder, domain, step)
 
 
 def read_heldout(folder: Path, domain: str, step: int) -> Predictions:

@@ -16,7 +16,6 @@ from checkwise.study import (
     Pool,
     Predictions,
     Rehearsal,
-    has_heldout,
     read_heldout,
 )
 from checkwise.study.figures import (
@@ -30,7 +29,7 @@ from checkwise.study.figures import (
     tolerance,
     trajectory,
 )
-from checkwise.study.folder import open_cohort
+from checkwise.study.folder import has_sealed_logits, open_cohort
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,7 +67,7 @@ def example_predictions(shown: Shown) -> tuple[RunKey, dict[str, Predictions]]:
     """A run and the held-out logits of both choices: the run that was named, or the first."""
     for key, steps in chosen_steps(shown).items():
         folder, domain = shown.pool.folder(key), key.held_out[0]
-        if all(has_heldout(folder, domain, step) for step in steps.values()):
+        if all(has_sealed_logits(folder, domain, step) for step in steps.values()):
             return key, {name: read_heldout(folder, domain, step) for name, step in steps.items()}
     raise InputError(
         "Expected saved held-out logits at both choices of a run, but there are none: "

@@ -9,7 +9,7 @@ from math import ceil, floor, isnan, log10
 import numpy as np
 
 from checkwise.page import Child, Markup, el, join
-from checkwise.study import change, heading, higher_is_better, interval, title
+from checkwise.study import higher_is_better, sentences
 from checkwise.study.report.facts import Spread
 
 ROW, TOP, FOOT, SIDE = 64, 34, 30, 10
@@ -61,7 +61,7 @@ def forest_panel(spreads: Sequence[Spread], width: int = 400) -> Markup:
     better = "better →" if higher_is_better(metric) else "← better"
     end = width - SIDE if higher_is_better(metric) else SIDE
     parts: list[Child] = [
-        _text(SIDE, 14, f"Δ {heading(spreads[0].contrast)}", "panel"),
+        _text(SIDE, 14, f"Δ {sentences.heading(spreads[0].contrast)}", "panel"),
         _line(x(0), TOP - 8, x(0), bottom, "zero"),
         _line(SIDE, bottom, width - SIDE, bottom, "base"),
         _text(end, TOP - 6, better, "small", "end" if end > SIDE else "start"),
@@ -73,9 +73,10 @@ def forest_panel(spreads: Sequence[Spread], width: int = 400) -> Markup:
     for row, spread in enumerate(spreads):
         parts.append(_row(spread, x, TOP + ROW * row, row, width))
     said = "; ".join(
-        f"{s.contrast.rule} {change(s.contrast)} {interval(s.contrast)}" for s in spreads
+        f"{s.contrast.rule} {sentences.change(s.contrast)} {sentences.interval(s.contrast)}"
+        for s in spreads
     )
-    label = f"Paired differences in {title(metric)}: {said}."
+    label = f"Paired differences in {sentences.title(metric)}: {said}."
     return el(
         "svg",
         *parts,
@@ -103,7 +104,7 @@ def _row(spread: Spread, x: Scale, top: float, row: int, width: int) -> Markup:
         for count, place, anchor, words in beyond
         if count
     ]
-    said = f"{contrast.rule}  {change(contrast)} {interval(contrast)}"
+    said = f"{contrast.rule}  {sentences.change(contrast)} {sentences.interval(contrast)}"
     label = _text(SIDE, top + 20, said, "row")
     if isnan(contrast.mean):
         return label

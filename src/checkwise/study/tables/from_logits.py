@@ -28,12 +28,12 @@ from checkwise.study import (
     RunColumns,
     as_columns,
     columns_over,
-    has_heldout,
     marked,
     pair,
     read_heldout,
 )
 from checkwise.study.data import seed_hash
+from checkwise.study.folder import has_sealed_logits
 from checkwise.study.inference import risk_coverage
 from checkwise.study.tables.cells import MAIN, mean_cell, paired_cells
 from checkwise.study.tables.table import Cell, plain_cells
@@ -172,7 +172,7 @@ def risk_coverages(pool: Pool) -> Iterator[Cell]:
 def _curve(pool: Pool, rule: Method, key: RunKey) -> dict[str, float]:
     """Risks of a rule's choice in a run; empty without its held-out logits."""
     folder, step = pool.folder(key), int(pool.columns(rule)["step"][pool.keys.index(key)])
-    if not all(has_heldout(folder, domain, step) for domain in key.held_out):
+    if not all(has_sealed_logits(folder, domain, step) for domain in key.held_out):
         return {}
     examples = [read_heldout(folder, domain, step).examples for domain in key.held_out]
     curves = [risk_coverage(of.confidence, of.correct) for of in examples]
