@@ -23,9 +23,8 @@ from checkwise.study.figures import (
 )
 from checkwise.study.tables import build
 from tests.figures.saved_logits import made, save_logits
-from tests.figures.test_learning_rate import with_rates
 from tests.refusals import refused
-from tests.study.cohorts import key, tiny_runs, write_cohort
+from tests.study.cohorts import key, tiny_runs, trained_with, write_cohort
 
 
 @pytest.fixture
@@ -159,7 +158,7 @@ def test_occlusion_keeps_the_class_of_the_whole_image() -> None:
 
 
 def test_every_figure_is_written_where_there_are_logits(tmp_path: Path) -> None:
-    path = write_cohort(tmp_path / "tiny", with_rates(1e-3, 3e-4, 1e-3, 3e-4))
+    path = write_cohort(tmp_path / "tiny", trained_with(1e-3, 3e-4, 1e-3, 3e-4))
     save_logits(path, (100, 200, 300))
     cohort = Cohort.open(path)
     reasons = dict(write_figures(cohort, tmp_path / "out"))

@@ -11,19 +11,11 @@ import pytest
 from checkwise.study import Cohort, Pool
 from checkwise.study.figures import learning_rate
 from tests.refusals import refused
-from tests.study.cohorts import WrittenRun, tiny_runs, write_cohort
-
-
-def with_rates(*rates: float) -> list[WrittenRun]:
-    """The tiny cohort, its runs trained with these learning rates."""
-    return [
-        replace(run, extra={"hparams": {"lr": rate}})
-        for run, rate in zip(tiny_runs(), rates, strict=True)
-    ]
+from tests.study.cohorts import WrittenRun, trained_with, write_cohort
 
 
 def test_the_effect_at_every_learning_rate_is_that_of_its_runs(tmp_path: Path) -> None:
-    runs = with_rates(1e-3, 1e-3, 3e-4, 3e-4)
+    runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
     found = learning_rate.facts(Pool([Cohort.open(write_cohort(tmp_path / "c", runs))]))
     assert [each.rate for each in found] == [3e-4, 1e-3]
     # ERM's trials go from NLL 1.5 to 1.2 and from 2.0 to 1.9; IRM has one candidate.
@@ -33,7 +25,7 @@ def test_the_effect_at_every_learning_rate_is_that_of_its_runs(tmp_path: Path) -
 
 
 def test_one_learning_rate_makes_no_curve(tmp_path: Path) -> None:
-    pool = Pool([Cohort.open(write_cohort(tmp_path / "c", with_rates(*[1e-3] * 4)))])
+    pool = Pool([Cohort.open(write_cohort(tmp_path / "c", trained_with(*[1e-3] * 4)))])
     with refused("empty: pacs-ladder"):
         learning_rate.facts(pool)
 
@@ -44,7 +36,7 @@ def without(run: WrittenRun, *metrics: str) -> WrittenRun:
 
 
 def test_a_run_without_a_finite_nll_keeps_its_accuracy(tmp_path: Path) -> None:
-    runs = with_rates(1e-3, 1e-3, 3e-4, 3e-4)
+    runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
     runs[0] = without(runs[0], "nll")
     found = learning_rate.facts(Pool([Cohort.open(write_cohort(tmp_path / "c", runs))]))
     assert [each.n for each in found] == [1, 2]
@@ -55,7 +47,7 @@ def test_a_run_without_a_finite_nll_keeps_its_accuracy(tmp_path: Path) -> None:
 
 
 def test_a_rate_without_any_finite_nll_has_no_mean_of_it(tmp_path: Path) -> None:
-    runs = with_rates(1e-3, 1e-3, 3e-4, 3e-4)
+    runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
     runs[2] = without(runs[2], "nll")
     found = learning_rate.facts(Pool([Cohort.open(write_cohort(tmp_path / "c", runs))]))
     nll, accuracy = learning_rate.draw(found).axes
@@ -64,7 +56,7 @@ def test_a_rate_without_any_finite_nll_has_no_mean_of_it(tmp_path: Path) -> None
 
 
 def test_missing_values_are_not_taken_for_one_learning_rate(tmp_path: Path) -> None:
-    runs = with_rates(1e-3, 1e-3, 3e-4, 3e-4)
+    runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
     runs[2] = replace(runs[2], target_diverged=(100,))
     pool = Pool([Cohort.open(write_cohort(tmp_path / "c", runs))])
     with refused("empty: held-out … 1 … 2"):

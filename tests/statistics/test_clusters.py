@@ -130,8 +130,11 @@ def test_runs_are_grouped_by_what_they_share() -> None:
     draws = clusters(keys, "draw")
     assert draws.count == 7  # seed 0 is the default in every trial
     assert sorted(draws.sizes.tolist()) == [2, 2, 2, 2, 2, 2, 6]
+    assert clusters(keys, ["dataset", "trial_seed"]).count == 6
     with refused("unknown"):
         clusters(keys, "seed")
+    with refused("unknown: dataset"):
+        clusters(keys, ["seed"])
 
 
 def compared(

@@ -24,6 +24,7 @@ from checkwise.study.inference import (
     over_places,
     two_way_means,
 )
+from checkwise.study.outcome import KEY_COLUMNS, key_labels
 from checkwise.words import counted
 
 FloatArray = NDArray[np.float64]
@@ -41,19 +42,28 @@ ENOUGH_GROUPS: Final = 3  # an interval over fewer groups says nothing
 MANY_PLACES: Final = 6  # from here on held-out domains are called places, and are not few
 
 
-def clusters(keys: Sequence[RunKey], by: str) -> Clusters:
-    """Group runs by what they share, a name from ``UNITS``.
+def clusters(keys: Sequence[RunKey], by: str | Sequence[str] = "block") -> Clusters:
+    """Group runs by what they share: a name from ``UNITS``, or columns of the run key.
 
     Example:
         >>> keys = [RunKey("PACS", "ERM", ("art",), h, t) for h in range(3) for t in range(3)]
         >>> [clusters(keys, by).count for by in ("run", "block", "draw", "trial", "domain")]
         [9, 9, 7, 3, 1]
     """
-    if by not in UNITS:
+    if isinstance(by, str):
+        if by not in UNITS:
+            raise InputError(
+                f"Expected clusters by {', '.join(UNITS)} or a list of columns of the run key, "
+                f"but got {by!r}.",
+                code="unknown",
+            )
+        return numbered([_label(key, by) for key in keys], by)
+    if not by or any(name not in KEY_COLUMNS for name in by):
         raise InputError(
-            f"Expected clusters by {', '.join(UNITS)}, but got {by!r}.", code="unknown"
+            f"Expected columns among {', '.join(KEY_COLUMNS)} to cluster by, but got {list(by)!r}.",
+            code="unknown",
         )
-    return numbered([_label(key, by) for key in keys], by)
+    return numbered(key_labels(keys, by), "+".join(by))
 
 
 def _label(key: RunKey, by: str) -> Hashable:
