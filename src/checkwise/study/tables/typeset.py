@@ -232,34 +232,29 @@ def _names(rows: Sequence[Row], others: Sequence[Row]) -> list[str]:
     return []
 
 
+_MATHS = {
+    "Θ": "Theta",
+    "δ": "delta",
+    "Δ": "Delta",
+    "η": "eta",
+    "ψ": "psi",
+    "ρ": "rho",
+    "τ": "tau",
+    "ω": "omega",
+    "≥": "ge",
+    "×": "times",
+    "∞": "infty",
+}
 _LATEX = {
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    **{letter: f"${letter}$" for letter in "<>|"},
+    **{letter: f"$\\{name}$" for letter, name in _MATHS.items()},
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "\\": r"\textbackslash{}",
     "−": "$-$",
-    "≥": r"$\ge$",
-    "Θ": r"$\Theta$",
-    "δ": r"$\delta$",
-    "Δ": r"$\Delta$",
-    "η": r"$\eta$",
-    "ψ": r"$\psi$",
-    "ρ": r"$\rho$",
-    "τ": r"$\tau$",
-    "ω": r"$\omega$",
-    "×": r"$\times$",
-    "∞": r"$\infty$",
     "–": "--",
     "…": r"\dots{}",
-    "<": "$<$",
-    ">": "$>$",
-    "|": "$|$",
 }
 
 
