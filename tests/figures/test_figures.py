@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from checkwise.study.figures import (
     algorithms,
     distance,
     kendall,
+    learning_rate,
     occlusion,
     one_run,
     style,
@@ -24,12 +26,16 @@ from checkwise.study.figures import (
 from checkwise.study.tables import build
 from tests.figures.saved_logits import made, save_logits
 from tests.refusals import refused
-from tests.study.cohorts import key, tiny_runs, trained_with, write_cohort
+from tests.study.cohorts import WrittenRun, key, tiny_runs, trained_with, write_cohort
+
+
+def pool_of(folder: Path, runs: list[WrittenRun]) -> Pool:
+    return Pool([Cohort.open(write_cohort(folder / "c", runs))])
 
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Pool:
-    return Pool([Cohort.open(write_cohort(tmp_path / "tiny", tiny_runs()))])
+    return pool_of(tmp_path, tiny_runs())
 
 
 def predictions(seed: int, scale: float = 2.0) -> Predictions:
@@ -195,3 +201,83 @@ def test_figures_are_about_the_rule_that_is_named(tiny: Pool, tmp_path: Path) ->
         tolerance.facts(about)
     with refused("unsupported: swad"):
         trajectory.facts(Pool(tiny.cohorts, rule="swad"))
+
+
+@pytest.fixture
+def two_sets(tmp_path: Path) -> Pool:
+    """The tiny cohort as development data, and ERM alone on other data as evaluation."""
+    office = [replace(run, key=replace(run.key, dataset="OfficeHome")) for run in tiny_runs()[:2]]
+    return Pool(
+        [
+            Cohort.open(write_cohort(tmp_path / "pacs", tiny_runs())),
+            Cohort.open(write_cohort(tmp_path / "office", office, role="evaluation")),
+        ]
+    )
+
+
+def test_titles_name_the_data_that_was_drawn(two_sets: Pool, tiny: Pool) -> None:
+    title = algorithms.draw(algorithms.algorithm_changes(two_sets)).get_suptitle()
+    assert title == (
+        "Rule − source-acc, OfficeHome and PACS, 1–4 runs per algorithm, development + evaluation, "
+        "95% over runs"
+    )
+    title = algorithms.draw(algorithms.algorithm_changes(tiny)).get_suptitle()
+    assert title == "Rule − source-acc, PACS, 1–2 runs per algorithm, development, 95% over runs"
+    # The first scope is the evaluation data alone.
+    title = tolerance.draw(tolerance.facts(two_sets)).get_suptitle()
+    assert title == "ac-nc − source-acc, OfficeHome, 2 runs, evaluation, 95% over runs"
+
+
+def test_the_shading_of_rank_agreement_is_explained(tiny: Pool) -> None:
+    found = kendall.rank_agreements(tiny)
+    figure = kendall.draw(found)
+    title = figure.get_suptitle()
+    assert title.splitlines()[0].endswith("development, 95% over runs")
+    assert title.endswith("shaded: from 0 to the mean over all runs of the panel")
+    tau = [build("kendall", tiny).cell("PACS", a, measure="tau_nll") for a in ("ERM", "IRM")]
+    mean = sum(cell.n * cell.value for cell in tau) / sum(cell.n for cell in tau)
+    assert found.panel_means["nll"] == pytest.approx(mean)
+
+
+def test_the_effect_at_every_learning_rate_is_that_of_its_runs(tmp_path: Path) -> None:
+    runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
+    found = learning_rate.facts(pool_of(tmp_path, runs))
+    assert [each.rate for each in found] == [3e-4, 1e-3]
+    # ERM's trials go from NLL 1.5 to 1.2 and from 2.0 to 1.9; IRM has one candidate.
+    assert found[0].changes["target_nll"] == (0.0,)
+    assert found[1].changes["target_nll"] == pytest.approx((-0.3, -0.1))
+    assert found[1].changes["target_accuracy"] == pytest.approx((2.0, -1.0))
+
+
+def test_one_learning_rate_makes_no_curve(tmp_path: Path) -> None:
+    pool = pool_of(tmp_path, trained_with(*[1e-3] * 4))
+    with refused("empty: pacs-ladder"):
+        learning_rate.facts(pool)
+
+
+def test_a_run_without_a_finite_nll_keeps_its_accuracy(tmp_path: Path) -> None:
+    runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
+    runs[0] = replace(runs[0], target_lacks=("nll",))  # as an older journal may be
+    found = learning_rate.facts(pool_of(tmp_path, runs))
+    assert [each.n for each in found] == [1, 2]
+    assert found[1].changes["target_nll"] == pytest.approx((-0.1,))
+    assert found[1].changes["target_accuracy"] == pytest.approx((2.0, -1.0))
+    assert learning_rate.missing(found) == {"target_nll": 1}
+    assert learning_rate.draw(found).get_suptitle().endswith("not shown: 1 of Δ NLL")
+
+
+def test_a_rate_without_any_finite_nll_has_no_mean_of_it(tmp_path: Path) -> None:
+    runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
+    runs[2] = replace(runs[2], target_lacks=("nll",))
+    found = learning_rate.facts(pool_of(tmp_path, runs))
+    nll, accuracy = learning_rate.draw(found).axes
+    assert list(np.asarray(nll.lines[-1].get_xdata())) == [1e-3]
+    assert list(np.asarray(accuracy.lines[-1].get_xdata())) == [3e-4, 1e-3]
+
+
+def test_missing_values_are_not_taken_for_one_learning_rate(tmp_path: Path) -> None:
+    runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
+    runs[2] = replace(runs[2], target_diverged=(100,))
+    pool = pool_of(tmp_path, runs)
+    with refused("empty: held-out … 1 … 2"):
+        learning_rate.facts(pool)
