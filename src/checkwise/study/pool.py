@@ -7,19 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import DEFAULT_RULE, REFERENCE, Columns, Selection
 from checkwise.study.cohort import MAIN_METRICS, Cohort
-from checkwise.study.compare import Differences, marked, pair
+from checkwise.study.compare import BoolArray, Differences, marked, pair
 from checkwise.study.heldout import Targets
 from checkwise.study.method_table import Method, method
 from checkwise.study.outcome import Outcome, RunColumns, columns_over, key_labels
 from checkwise.words import listed
 
-BoolArray = NDArray[np.bool_]
 Row = str | Method
 
 BOTH_ROLES = "development + evaluation"

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
@@ -24,10 +23,8 @@ from checkwise.study.inference import (
     over_places,
     two_way_means,
 )
-from checkwise.study.outcome import KEY_COLUMNS, key_labels
+from checkwise.study.outcome import KEY_COLUMNS, FloatArray, key_labels
 from checkwise.words import counted
-
-FloatArray = NDArray[np.float64]
 
 UNITS: dict[str, str] = {
     "run": "every run by itself",

@@ -13,7 +13,7 @@ from checkwise.errors import InputError
 from checkwise.metrics import BINS
 from checkwise.records import RunKey
 from checkwise.store import has_file, layout
-from checkwise.study import Predictions
+from checkwise.study import FloatArray, Predictions
 from checkwise.study.figures import style
 from checkwise.study.folder import CohortRecord, unseal
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from checkwise.study.baselines import OpenRun
     from checkwise.study.data import DomainDataset
 
-FloatArray = NDArray[np.float64]
 Predict = Callable[[FloatArray], Any]
 
 PATCH = 16

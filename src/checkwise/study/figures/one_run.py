@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.metrics import BANDWIDTH, BINS
-from checkwise.study import Predictions
+from checkwise.study import FloatArray, Predictions
 from checkwise.study.figures import style
 from checkwise.study.inference import RiskCoverage, risk_coverage
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
 THRESHOLD = 0.90
 
 

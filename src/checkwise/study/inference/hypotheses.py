@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.statistics import LEVEL, SEED, finite_table
-from checkwise.study.inference.clusters import ClusterMeans, Clusters, cluster_means
-
-FloatArray = NDArray[np.float64]
+from checkwise.study.inference.clusters import ClusterMeans, Clusters, FloatArray, cluster_means
 
 ALPHA = 0.05
 POWER = 0.8

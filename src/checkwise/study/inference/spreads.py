@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
+from checkwise.study.inference.clusters import FloatArray
 
-FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 

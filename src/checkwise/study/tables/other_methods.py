@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.study import (
     Differences,
+    FloatArray,
     Group,
     Outcome,
     Pool,
@@ -36,8 +36,6 @@ from checkwise.study.tables.cells import (
 from checkwise.study.tables.table import Cell
 from checkwise.study.tables.typeset import BY_BLOCK
 from checkwise.words import counted
-
-FloatArray = NDArray[np.float64]
 
 HARD = ("target_accuracy", "target_nll", "target_hard_ece", "target_hard_cwece")
 AVERAGED = ("swad", "swad-nobn", "swad-as-described")

@@ -7,17 +7,15 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkwise.metrics import METRICS as REGISTERED
 from checkwise.records import RunKey
 from checkwise.selection import Columns, Selection, distance, normalise
 from checkwise.statistics import kendall, partial_spearman, spearman, transfer
-from checkwise.study import Pool, Row, label, marked
+from checkwise.study import FloatArray, Pool, Row, label, marked
 from checkwise.study.tables.cells import MAIN, mean_cell, mean_or_nan
 from checkwise.study.tables.table import Cell, plain_cells
 
-FloatArray = NDArray[np.float64]
 Among = Literal["all", "feasible"]
 
 METRICS = ("accuracy", "nll", "ece", "cwece")

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkwise.records import RunKey
 from checkwise.statistics import RESAMPLES, SEED, bootstrap_interval
 from checkwise.study import (
     SEED_UNITS,
     UNITS,
+    FloatArray,
     Pool,
     clusters,
     higher_is_better,
@@ -37,7 +37,6 @@ from checkwise.study.inference import (
 from checkwise.study.tables.cells import MAIN
 from checkwise.study.tables.table import Cell, plain_cells
 
-FloatArray = NDArray[np.float64]
 Ends = tuple[FloatArray, FloatArray]
 BOTH_WAYS = "block × domain"
 # Rules of the correction for comparing that many.
