@@ -13,7 +13,6 @@ from checkwise.study import (
     Contrast,
     Pool,
     UnitInterval,
-    by_units,
     contrasts,
     group_names,
     scale,
@@ -129,5 +128,5 @@ def change(
     levels = found.of_reference.mean(axis=0)
     return {
         row.metric: Change(row, scale(row.metric) * float(levels[k]))
-        for k, row in enumerate(by_units(found, contrasts(found)))
+        for k, row in enumerate(contrasts(found))
     }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations
 
-from checkwise.study.tables.means_and_changes import MAIN
+from checkwise.study.tables.cells import MAIN
 from checkwise.study.tables.other_methods import HARD
 from tests.docs.test_paper_numbers import SOFT, cells, lines
 

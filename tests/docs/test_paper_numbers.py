@@ -14,8 +14,9 @@ import pytest
 
 from checkwise.study import Cohort, Pool, method
 from checkwise.study.tables import TABLES, build
-from checkwise.study.tables.means_and_changes import MAIN
-from checkwise.study.tables.other_methods import HARD, WC
+from checkwise.study.tables.cells import MAIN
+from checkwise.study.tables.every_table import WC
+from checkwise.study.tables.other_methods import HARD
 from tests.docs.paper_places import numbers, places, printed_rows
 from tests.docs.test_pages import ROOT
 from tests.requirements import SHARED, requires

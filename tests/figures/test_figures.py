@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,11 @@ from checkwise.study import Cohort, Pool, Predictions
 from checkwise.study.figures import (
     FIGURES,
     algorithms,
-    confident_errors,
     distance,
     kendall,
+    learning_rate,
     occlusion,
-    reliability,
-    risk_coverage,
-    shared_errors,
+    one_run,
     style,
     tolerance,
     trajectory,
@@ -26,14 +25,17 @@ from checkwise.study.figures import (
 )
 from checkwise.study.tables import build
 from tests.figures.saved_logits import made, save_logits
-from tests.figures.test_learning_rate import with_rates
 from tests.refusals import refused
-from tests.study.cohorts import key, tiny_runs, write_cohort
+from tests.study.cohorts import WrittenRun, key, tiny_runs, trained_with, write_cohort
+
+
+def pool_of(folder: Path, runs: list[WrittenRun]) -> Pool:
+    return Pool([Cohort.open(write_cohort(folder / "c", runs))])
 
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Pool:
-    return Pool([Cohort.open(write_cohort(tmp_path / "tiny", tiny_runs()))])
+    return pool_of(tmp_path, tiny_runs())
 
 
 def predictions(seed: int, scale: float = 2.0) -> Predictions:
@@ -94,13 +96,11 @@ def test_the_tolerance_sweep_starts_at_the_reference(tiny: Pool) -> None:
 
 def test_confident_errors_carry_their_counts_and_coverage() -> None:
     sure = two([[0.95, 0.05], [0.95, 0.05], [0.6, 0.4], [0.05, 0.95]], [0, 1, 1, 1])
-    (found,) = confident_errors.count_confident_errors({"ac-nc": sure})
+    (found,) = one_run.count_confident_errors({"ac-nc": sure})
     assert (found.errors, found.count, found.n) == (1, 3, 4)
     assert found.rate == pytest.approx(1 / 3)
     assert found.coverage == 0.75
-    (edge,) = confident_errors.count_confident_errors(
-        {"ac-nc": two([[0.5, 0.5], [0.5, 0.5]], [0, 1])}, 0.5
-    )
+    (edge,) = one_run.count_confident_errors({"ac-nc": two([[0.5, 0.5], [0.5, 0.5]], [0, 1])}, 0.5)
     assert (edge.errors, edge.count) == (1, 2)  # at least the threshold's confidence
 
 
@@ -109,7 +109,7 @@ def test_shared_errors_keep_each_ones_own_wrong_confidence() -> None:
     labels = [1, 2, 1, 1, 1]  # of the last three, one is right in both and two in one of them
     first = two([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], right, right, wrong], labels)
     second = two([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], right, wrong, right], labels)
-    found = shared_errors.count_shared_errors(first, second)
+    found = one_run.count_shared_errors(first, second)
     assert found.shared == 2
     assert found.same.tolist() == [True, False]
     assert [side.round(6).tolist() for side in found.true_label] == [[0.2, 0.1], [0.3, 0.1]]
@@ -120,12 +120,12 @@ def test_shared_errors_keep_each_ones_own_wrong_confidence() -> None:
 
 def test_shared_errors_need_the_same_examples() -> None:
     with refused("differs"):
-        shared_errors.count_shared_errors(two([[0.7, 0.3]], [0]), two([[0.7, 0.3]], [1]))
+        one_run.count_shared_errors(two([[0.7, 0.3]], [0]), two([[0.7, 0.3]], [1]))
 
 
 def test_diagrams_add_up_to_the_metrics() -> None:
     given = predictions(1)
-    found = reliability.facts({"ac-nc": given})
+    found = one_run.reliability_diagrams({"ac-nc": given})
     report = evaluate(logits=given.logits, labels=given.labels)
     assert found.soft["ac-nc"].error == pytest.approx(report.ece, rel=1e-6)
     assert found.hard["ac-nc"].error == pytest.approx(report.hard_ece, rel=1e-6)
@@ -134,7 +134,7 @@ def test_diagrams_add_up_to_the_metrics() -> None:
 
 def test_risk_at_full_coverage_is_the_error_rate() -> None:
     given = predictions(2)
-    found = risk_coverage.facts({"ac-nc": given})["ac-nc"]
+    found = one_run.risk_curves({"ac-nc": given})["ac-nc"]
     report = evaluate(logits=given.logits, labels=given.labels)
     assert found.at(1.0) == pytest.approx(1 - report.accuracy)
 
@@ -164,7 +164,7 @@ def test_occlusion_keeps_the_class_of_the_whole_image() -> None:
 
 
 def test_every_figure_is_written_where_there_are_logits(tmp_path: Path) -> None:
-    path = write_cohort(tmp_path / "tiny", with_rates(1e-3, 3e-4, 1e-3, 3e-4))
+    path = write_cohort(tmp_path / "tiny", trained_with(1e-3, 3e-4, 1e-3, 3e-4))
     save_logits(path, (100, 200, 300))
     cohort = Cohort.open(path)
     reasons = dict(write_figures(cohort, tmp_path / "out"))
@@ -201,3 +201,83 @@ def test_figures_are_about_the_rule_that_is_named(tiny: Pool, tmp_path: Path) ->
         tolerance.facts(about)
     with refused("unsupported: swad"):
         trajectory.facts(Pool(tiny.cohorts, rule="swad"))
+
+
+@pytest.fixture
+def two_sets(tmp_path: Path) -> Pool:
+    """The tiny cohort as development data, and ERM alone on other data as evaluation."""
+    office = [replace(run, key=replace(run.key, dataset="OfficeHome")) for run in tiny_runs()[:2]]
+    return Pool(
+        [
+            Cohort.open(write_cohort(tmp_path / "pacs", tiny_runs())),
+            Cohort.open(write_cohort(tmp_path / "office", office, role="evaluation")),
+        ]
+    )
+
+
+def test_titles_name_the_data_that_was_drawn(two_sets: Pool, tiny: Pool) -> None:
+    title = algorithms.draw(algorithms.algorithm_changes(two_sets)).get_suptitle()
+    assert title == (
+        "Rule − source-acc, OfficeHome and PACS, 1–4 runs per algorithm, development + evaluation, "
+        "95% over runs"
+    )
+    title = algorithms.draw(algorithms.algorithm_changes(tiny)).get_suptitle()
+    assert title == "Rule − source-acc, PACS, 1–2 runs per algorithm, development, 95% over runs"
+    # The first scope is the evaluation data alone.
+    title = tolerance.draw(tolerance.facts(two_sets)).get_suptitle()
+    assert title == "ac-nc − source-acc, OfficeHome, 2 runs, evaluation, 95% over runs"
+
+
+def test_the_shading_of_rank_agreement_is_explained(tiny: Pool) -> None:
+    found = kendall.rank_agreements(tiny)
+    figure = kendall.draw(found)
+    title = figure.get_suptitle()
+    assert title.splitlines()[0].endswith("development, 95% over runs")
+    assert title.endswith("shaded: from 0 to the mean over all runs of the panel")
+    tau = [build("kendall", tiny).cell("PACS", a, measure="tau_nll") for a in ("ERM", "IRM")]
+    mean = sum(cell.n * cell.value for cell in tau) / sum(cell.n for cell in tau)
+    assert found.panel_means["nll"] == pytest.approx(mean)
+
+
+def test_the_effect_at_every_learning_rate_is_that_of_its_runs(tmp_path: Path) -> None:
+    runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
+    found = learning_rate.facts(pool_of(tmp_path, runs))
+    assert [each.rate for each in found] == [3e-4, 1e-3]
+    # ERM's trials go from NLL 1.5 to 1.2 and from 2.0 to 1.9; IRM has one candidate.
+    assert found[0].changes["target_nll"] == (0.0,)
+    assert found[1].changes["target_nll"] == pytest.approx((-0.3, -0.1))
+    assert found[1].changes["target_accuracy"] == pytest.approx((2.0, -1.0))
+
+
+def test_one_learning_rate_makes_no_curve(tmp_path: Path) -> None:
+    pool = pool_of(tmp_path, trained_with(*[1e-3] * 4))
+    with refused("empty: pacs-ladder"):
+        learning_rate.facts(pool)
+
+
+def test_a_run_without_a_finite_nll_keeps_its_accuracy(tmp_path: Path) -> None:
+    runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
+    runs[0] = replace(runs[0], target_lacks=("nll",))  # as an older journal may be
+    found = learning_rate.facts(pool_of(tmp_path, runs))
+    assert [each.n for each in found] == [1, 2]
+    assert found[1].changes["target_nll"] == pytest.approx((-0.1,))
+    assert found[1].changes["target_accuracy"] == pytest.approx((2.0, -1.0))
+    assert learning_rate.missing(found) == {"target_nll": 1}
+    assert learning_rate.draw(found).get_suptitle().endswith("not shown: 1 of Δ NLL")
+
+
+def test_a_rate_without_any_finite_nll_has_no_mean_of_it(tmp_path: Path) -> None:
+    runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
+    runs[2] = replace(runs[2], target_lacks=("nll",))
+    found = learning_rate.facts(pool_of(tmp_path, runs))
+    nll, accuracy = learning_rate.draw(found).axes
+    assert list(np.asarray(nll.lines[-1].get_xdata())) == [1e-3]
+    assert list(np.asarray(accuracy.lines[-1].get_xdata())) == [3e-4, 1e-3]
+
+
+def test_missing_values_are_not_taken_for_one_learning_rate(tmp_path: Path) -> None:
+    runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
+    runs[2] = replace(runs[2], target_diverged=(100,))
+    pool = pool_of(tmp_path, runs)
+    with refused("empty: held-out … 1 … 2"):
+        learning_rate.facts(pool)

@@ -12,7 +12,7 @@ from scipy import special
 from checkwise.calibrators import ts_domains
 from checkwise.metrics import per_example, probabilities, registry
 from checkwise.study import heldout
-from checkwise.study.tables import diagnostics as binning
+from checkwise.study.tables import from_logits as binning
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])

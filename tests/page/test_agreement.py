@@ -17,10 +17,10 @@ from checkwise.page.packed_numbers import key_facts, metric_facts
 from checkwise.page.starting_data import KINDS, page_rules
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection, select, select_many
-from checkwise.study import Contrast, Differences, by_units, clusters, contrasts, sentences, verdict
+from checkwise.study import Contrast, Differences, clusters, contrasts, sentences, verdict
 from checkwise.study.figures.trajectory import trajectory_facts
 from checkwise.study.inference import cluster_means
-from checkwise.study.report.page_data import quantiles
+from checkwise.study.report.build import quantiles
 from checkwise.study.units import UnitInterval
 from checkwise.words import number
 from tests.page.random_runs import Case, arguments, cases
@@ -398,7 +398,7 @@ def compared(keys: list[RunKey], values: list[float]) -> Contrast:
     """The library's contrast of these differences, with the intervals by every unit."""
     mine = np.array(values)[:, None]
     table = Differences("a", "b", tuple(keys), ("target_nll",), mine, np.zeros_like(mine))
-    (row,) = by_units(table, contrasts(table))
+    (row,) = contrasts(table)
     return row
 
 

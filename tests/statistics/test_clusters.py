@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from itertools import product
 from math import sqrt
 
@@ -13,13 +14,14 @@ from checkwise.records import RunKey
 from checkwise.study import clusters
 from checkwise.study.inference import (
     cluster_means,
+    equivalence,
     holm,
     max_t,
     minimum_detectable_effect,
     numbered,
     wild_interval,
 )
-from checkwise.study.inference.hypotheses import equivalence, wild_p_value
+from checkwise.study.inference.hypotheses import Equivalence, wild_p_value
 from tests.refusals import refused
 
 LABELS = "aabbbccddddeeff"  # six clusters of unlike size
@@ -135,31 +137,38 @@ def test_runs_are_grouped_by_what_they_share() -> None:
         clusters(keys, ["seed"])
 
 
+def compared(
+    values: np.ndarray, labels: Iterable[Hashable], margin: float, *, higher: bool = True
+) -> Equivalence:
+    means = cluster_means(values[:, None], numbered(list(labels), "made up"))
+    return equivalence(means, margin, higher_is_better=higher)
+
+
 def test_equivalence_is_two_one_sided_t_tests() -> None:
     values = np.random.default_rng(0).normal(0.1, 0.5, 40)
-    found = equivalence(values, numbered(range(40), "run"), 0.3, higher_is_better=True)
+    found = compared(values, range(40), 0.3)
     above = scipy.stats.ttest_1samp(values, -0.3, alternative="greater").pvalue
     below = scipy.stats.ttest_1samp(values, 0.3, alternative="less").pvalue
     assert found.p_equivalent == pytest.approx(max(above, below))
     assert found.p_noninferior == pytest.approx(above)
     assert (found.p_equivalent <= 0.05) == (found.low > -0.3 and found.high < 0.3)
-    lower = equivalence(values, numbered(range(40), "run"), 0.3, higher_is_better=False)
+    lower = compared(values, range(40), 0.3, higher=False)
     assert lower.p_noninferior == pytest.approx(below)
 
 
 def test_a_difference_of_exactly_nothing_is_equivalent() -> None:
-    found = equivalence(np.zeros(9), numbered(range(9), "run"), 0.1, higher_is_better=True)
+    found = compared(np.zeros(9), range(9), 0.1)
     assert found.p_equivalent == found.p_noninferior == 0
 
 
 def test_one_cluster_shows_no_equivalence() -> None:
-    found = equivalence(np.array([0, 0.1, 0]), numbered("aaa", "one"), 5, higher_is_better=True)
+    found = compared(np.array([0, 0.1, 0]), "aaa", 5)
     assert found.p_equivalent == 1
 
 
 def test_a_margin_has_to_be_positive() -> None:
     with refused("value: `margin` … 0"):
-        equivalence(np.ones(3), numbered("abc", "run"), 0, higher_is_better=True)
+        compared(np.ones(3), "abc", 0)
 
 
 def test_holm_never_decreases_and_leaves_gaps_out() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +186,14 @@ def tiny_runs() -> list[WrittenRun]:
             diverged=(300,),
         ),
         WrittenRun(key("IRM", 1), STEPS[:2], PLATEAU[:2], SOURCE, (1, 1), {}, finished=False),
+    ]
+
+
+def trained_with(*rates: object) -> list[WrittenRun]:
+    """The tiny runs (ERM 0, ERM 1, IRM 0, IRM 1) with these learning rates."""
+    return [
+        replace(run, extra={"hparams": {"lr": rate}})
+        for run, rate in zip(tiny_runs(), rates, strict=False)
     ]
 
 

@@ -7,6 +7,8 @@ import math
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,11 @@ TOLERANCE = 0.005 + 1e-9
 def imported(path: Path, out: Path, **asked: Any) -> cw.study.Cohort:
     import_cohort(path, out, Request(**asked))
     return cw.study.Cohort.open(out)
+
+
+def of_rows(folder: Path, rows: list[dict[str, Any]], **asked: Any) -> cw.study.Cohort:
+    """A cohort of a table with these rows."""
+    return imported(write_jsonl(folder / "table.jsonl", rows), folder / "cohort", **asked)
 
 
 @pytest.fixture(scope="module")
@@ -226,6 +233,9 @@ def test_what_is_there_is_never_overwritten(sweep: Path, tmp_path: Path) -> None
         import_cohort(sweep, tmp_path / "full", Request())
     with refused("outside"):
         import_cohort(sweep, sweep / "cohort", Request())
+    import_cohort(sweep, tmp_path / "cohort", Request())
+    with refused("exists"):
+        import_cohort(sweep, tmp_path / "cohort", Request())
 
 
 def test_a_cohort_is_used_again_while_its_files_stay(tmp_path: Path) -> None:
@@ -261,8 +271,7 @@ def rows_of_two_runs() -> list[dict[str, Any]]:
 
 
 def test_roles_name_the_held_out_domains_of_every_run(tmp_path: Path) -> None:
-    table = write_jsonl(tmp_path / "table.jsonl", rows_of_two_runs())
-    cohort = imported(table, tmp_path / "cohort")
+    cohort = of_rows(tmp_path, rows_of_two_runs())
     held_out = {key.algorithm: key.held_out for key in cohort.runs}
     assert held_out == {"ERM": ("sketch",), "IRM": ("photo", "sketch")}
     assert len(cohort.evaluate("source-acc")) == 3
@@ -270,10 +279,9 @@ def test_roles_name_the_held_out_domains_of_every_run(tmp_path: Path) -> None:
 
 def test_the_caller_names_the_target_of_a_table(tmp_path: Path) -> None:
     rows = [{k: v for k, v in row.items() if k != "role"} for row in rows_of_two_runs()]
-    table = write_jsonl(tmp_path / "table.jsonl", rows)
     with refused("missing: --held-out"):
-        import_cohort(table, tmp_path / "none", Request())
-    cohort = imported(table, tmp_path / "cohort", held_out=("sketch",))
+        of_rows(tmp_path, rows)
+    cohort = of_rows(tmp_path, rows, held_out=("sketch",))
     assert {key.held_out for key in cohort.runs} == {("sketch",)}
 
 
@@ -281,8 +289,7 @@ def test_a_source_that_the_caller_leaves_out_is_no_target(tmp_path: Path) -> Non
     rows = rows_of_two_runs()
     for row in rows:
         row["held_out"] = "sketch" if row["algorithm"] == "ERM" else "photo+sketch"
-    table = write_jsonl(tmp_path / "table.jsonl", rows)
-    cohort = imported(table, tmp_path / "cohort", held_out=("cartoon",))
+    cohort = of_rows(tmp_path, rows, held_out=("cartoon",))
     held_out = {key.algorithm: key.held_out for key in cohort.runs}
     assert held_out == {"ERM": ("sketch",), "IRM": ("photo", "sketch")}
     assert {run.domains for run in cohort.runs.values()} == {("art", "photo"), ("art",)}
@@ -298,8 +305,7 @@ def test_a_run_without_a_target_value_is_missing_in_the_comparison(
         rows.remove(last)
     else:
         last["accuracy"] = gap
-    table = write_jsonl(tmp_path / "table.jsonl", rows)
-    cohort = imported(table, tmp_path / "cohort")
+    cohort = of_rows(tmp_path, rows)
     (row,) = cohort.contrasts(["source-acc", "ac-early"], metrics=["target_accuracy"])
     assert (row.n, row.missing) == (1, 1)
     assert verify(tmp_path / "cohort") == []
@@ -310,7 +316,7 @@ def test_targets_may_have_fewer_metrics_than_sources(tmp_path: Path) -> None:
     for row in rows:
         if row["role"] == "target":
             del row["nll"]
-    cohort = imported(write_jsonl(tmp_path / "table.jsonl", rows), tmp_path / "cohort")
+    cohort = of_rows(tmp_path, rows)
     assert (cohort.usual_rule, cohort.main_metrics) == ("ac-nll", ("target_accuracy",))
     with refused("missing: target_nll"):
         cohort.contrasts(["source-acc", "ac-nll"])
@@ -325,43 +331,39 @@ def test_of_a_step_that_was_logged_twice_the_last_record_counts(tmp_path: Path) 
     assert found[["step", "target_accuracy"]].to_numpy().tolist() == [[100, 0.25]]
 
 
+def with_target(rows: list[dict[str, Any]], **cells: Any) -> list[dict[str, Any]]:
+    """The rows with other cells in the first row of a target."""
+    first = next(i for i, row in enumerate(rows) if row["role"] == "target")
+    return [{**row, **cells} if i == first else row for i, row in enumerate(rows)]
+
+
+def twice(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [*rows, next(row for row in rows if row["role"] == "target")]
+
+
+def named_like_a_source(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    rows = [{**row, "domain": "all"} for row in rows if row["domain"] != "photo"]
+    return [row for row in rows if row["algorithm"] == "ERM"][::2]
+
+
+def sharing_a_folder(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**row, "dataset": d} for row in rows for d in ("a b", "a_b")]
+
+
 @pytest.mark.parametrize(
-    ("column", "value"), [("accuracy", 77.625), ("nll", -77.625), ("accuracy", "77.625x")]
+    ("changed", "expected"),
+    [
+        (twice, "ambiguous"),
+        (named_like_a_source, "ambiguous: 'all'"),
+        (partial(with_target, algorithm=""), "missing"),  # rows of a target without a run
+        (sharing_a_folder, "ambiguous: 'a b' … 'a_b'"),
+    ],
 )
-def test_an_impossible_target_value_is_refused_and_not_shown(
-    tmp_path: Path, column: str, value: Any
+def test_rows_that_do_not_say_whose_they_are_are_refused(
+    tmp_path: Path, changed: Callable[[list[dict[str, Any]]], list[dict[str, Any]]], expected: str
 ) -> None:
-    rows = rows_of_two_runs()
-    next(row for row in rows if row["role"] == "target")[column] = value
-    table = write_jsonl(tmp_path / "table.jsonl", rows)
-    with pytest.raises(InputError, match=f"{column} on the held-out domain sketch") as error:
-        import_cohort(table, tmp_path / "cohort", Request())
-    assert "77" not in str(error.value)
-    assert not (tmp_path / "cohort").exists()
-
-
-def test_two_target_rows_of_a_step_are_refused(tmp_path: Path) -> None:
-    rows = rows_of_two_runs()
-    rows.append(next(row for row in rows if row["role"] == "target"))
-    table = write_jsonl(tmp_path / "table.jsonl", rows)
-    with refused("ambiguous"):
-        import_cohort(table, tmp_path / "cohort", Request())
-
-
-def test_a_target_with_the_name_of_a_source_is_refused(tmp_path: Path) -> None:
-    rows = [{**row, "domain": "all"} for row in rows_of_two_runs() if row["domain"] != "photo"]
-    rows = [row for row in rows if row["algorithm"] == "ERM"][::2]
-    table = write_jsonl(tmp_path / "table.jsonl", rows)
-    with refused("ambiguous: 'all'"):
-        import_cohort(table, tmp_path / "cohort", Request())
-
-
-def test_rows_of_a_target_that_belong_to_no_run_are_refused(tmp_path: Path) -> None:
-    rows = rows_of_two_runs()
-    next(row for row in rows if row["role"] == "target")["algorithm"] = ""
-    table = write_jsonl(tmp_path / "table.jsonl", rows)
-    with refused("missing"):
-        import_cohort(table, tmp_path / "cohort", Request())
+    with refused(expected):
+        of_rows(tmp_path, changed(rows_of_two_runs()))
 
 
 def test_a_table_without_domains_has_one_target(tmp_path: Path) -> None:
@@ -370,7 +372,7 @@ def test_a_table_without_domains_has_one_target(tmp_path: Path) -> None:
         for step in (0, 100)
         for role in ("source", "target")
     ]
-    cohort = imported(write_jsonl(tmp_path / "table.jsonl", rows), tmp_path / "cohort")
+    cohort = of_rows(tmp_path, rows)
     assert [key.held_out for key in cohort.runs] == [("target",)]
 
 
@@ -412,12 +414,10 @@ def test_a_table_and_its_cohort_draw_the_same_checkpoint(
         assert raw == again
 
 
-def target_rows_with(**cells: Any) -> list[dict[str, Any]]:
-    rows = [{**row, "n": 1000} for row in rows_of_two_runs()]
-    for row in rows:
-        row["correct"] = round(row["accuracy"] * 1000)
-    next(row for row in rows if row["role"] == "target").update(cells)
-    return rows
+def counted_rows() -> list[dict[str, Any]]:
+    return [
+        {**row, "n": 1000, "correct": round(row["accuracy"] * 1000)} for row in rows_of_two_runs()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -429,31 +429,30 @@ def target_rows_with(**cells: Any) -> list[dict[str, Any]]:
         ({"n": 731, "correct": 773, "accuracy": None}, "differs"),
         ({"n": 1000, "correct": 773}, "differs"),
         ({"accuracy": 77.3}, "held-out: 0 … 1 … accuracy … divide by 100"),
+        ({"nll": -77.625}, "held-out: nll"),
+        ({"accuracy": "77.625x"}, "held-out: accuracy"),
     ],
 )
-def test_target_counts_are_checked_and_not_shown(
+def test_impossible_target_values_are_refused_and_not_shown(
     tmp_path: Path, cells: dict[str, Any], message: str
 ) -> None:
-    table = write_jsonl(tmp_path / "table.jsonl", target_rows_with(**cells))
     with refused(message) as error:
-        import_cohort(table, tmp_path / "cohort", Request())
+        of_rows(tmp_path, with_target(counted_rows(), **cells))
     assert "sketch, step 0 of" in str(error.value)
     assert not any(value in str(error.value) for value in ("77", "731", "00000"))
     assert not (tmp_path / "cohort").exists()
 
 
 def test_target_counts_that_fit_are_imported(tmp_path: Path) -> None:
-    table = write_jsonl(tmp_path / "table.jsonl", target_rows_with())
-    cohort = imported(table, tmp_path / "cohort")
+    cohort = of_rows(tmp_path, counted_rows())
     key = next(key for key in cohort.runs if key.algorithm == "ERM")
     assert cohort.held_out(key)["sketch"]["correct"].tolist() == [500, 600, 700]
 
 
 def test_it_says_which_target_rows_the_column_held_out_leaves_out(tmp_path: Path) -> None:
     rows = [{**row, "held_out": "sketch"} for row in rows_of_two_runs()]
-    table = write_jsonl(tmp_path / "table.jsonl", rows)
     with pytest.warns(CheckwiseWarning, match="3 rows of photo with the role of a target are left"):
-        import_cohort(table, tmp_path / "cohort", Request())
+        of_rows(tmp_path, rows)
 
 
 def test_it_says_which_metrics_only_the_target_has(tmp_path: Path) -> None:
@@ -461,9 +460,8 @@ def test_it_says_which_metrics_only_the_target_has(tmp_path: Path) -> None:
     for row in rows:
         if row["role"] == "target":
             row["ece"] = 0.1
-    table = write_jsonl(tmp_path / "table.jsonl", rows)
     with pytest.warns(CheckwiseWarning, match="ece of held-out domains"):
-        import_cohort(table, tmp_path / "cohort", Request())
+        of_rows(tmp_path, rows)
 
 
 def test_a_folder_with_logs_and_their_cohort_has_every_run_once(tmp_path: Path) -> None:
@@ -475,22 +473,9 @@ def test_a_folder_with_logs_and_their_cohort_has_every_run_once(tmp_path: Path) 
     assert len(cw.load_runs(tmp_path / "around")) == 16  # the cohort alone is read
 
 
-def test_data_sets_that_would_share_a_folder_are_named(tmp_path: Path) -> None:
-    rows = [{**row, "dataset": d} for row in rows_of_two_runs() for d in ("a b", "a_b")]
-    table = write_jsonl(tmp_path / "table.jsonl", rows)
-    with refused("ambiguous: 'a b' … 'a_b'"):
-        import_cohort(table, tmp_path / "cohort", Request())
-
-
 def test_opening_a_folder_of_logs_as_a_cohort_names_the_command(sweep: Path) -> None:
     with pytest.raises(InputError, match=f"checkwise study import {sweep}"):
         cw.study.Cohort.open(sweep)
-
-
-def test_a_second_import_says_that_the_first_can_be_used(sweep: Path, tmp_path: Path) -> None:
-    import_cohort(sweep, tmp_path / "cohort", Request())
-    with refused("exists"):
-        import_cohort(sweep, tmp_path / "cohort", Request())
 
 
 def test_of_two_imports_at_once_the_later_is_told_to_try_again(sweep: Path, tmp_path: Path) -> None:

@@ -12,18 +12,19 @@ import pytest
 import scipy.stats
 
 from checkwise.records import RunKey
+from checkwise.statistics import percentile_interval
 from checkwise.study import (
     Contrast,
     Differences,
-    by_units,
-    contrast_rows,
     contrasts,
+    flat_record,
     leading_means,
     verdict,
 )
 from checkwise.study.compare import Verdict
 from checkwise.study.inference import cluster_means, numbered, two_way_means
 from checkwise.study.units import UnitInterval, unit_intervals
+from tests.tables.two_way import variance
 
 KEYS = tuple(
     sorted(
@@ -48,22 +49,16 @@ def table(values: np.ndarray) -> Differences:
     return Differences("ac-nc", "source-acc", KEYS, metrics, values, np.zeros_like(values))
 
 
-def variance_by_hand(values: np.ndarray, labels: list[Any]) -> float:
-    """CR1, as a textbook writes it."""
-    residuals = values - values.mean()
-    sums = [
-        residuals[[i for i, one in enumerate(labels) if one == label]].sum()
-        for label in sorted(set(labels), key=repr)
-    ]
-    G = len(sums)
-    return float(G / (G - 1) * np.sum(np.square(sums)) / len(values) ** 2)
+def of_nll(keys: list[RunKey], values: np.ndarray) -> Differences:
+    column = values[:, None]
+    return Differences("a", "b", tuple(keys), ("target_nll",), column, np.zeros_like(column))
 
 
 @pytest.mark.parametrize("unit", COUNTS)
 def test_an_interval_by_unit_is_the_one_computed_by_hand(unit: str) -> None:
     values = np.random.default_rng(0).normal(-0.2, 1, len(KEYS))
     found = unit_intervals(values, KEYS)[unit]
-    error = np.sqrt(variance_by_hand(values, SHARED[unit]))
+    error = np.sqrt(variance(values, SHARED[unit]))
     t = scipy.stats.t(COUNTS[unit] - 1)
     half = t.ppf(0.975) * error
     assert found.groups == COUNTS[unit]
@@ -74,7 +69,7 @@ def test_an_interval_by_unit_is_the_one_computed_by_hand(unit: str) -> None:
 @pytest.mark.parametrize("unit", ["block", "trial", "domain"])
 def test_equal_groups_give_the_t_interval_of_their_means(unit: str) -> None:
     found = table(np.random.default_rng(1).normal(size=(len(KEYS), 2)))
-    nll, accuracy = by_units(found, contrasts(found))
+    nll, accuracy = contrasts(found)
     for row, scale, column in ((nll, 1, 0), (accuracy, 100, 1)):
         means = [
             scale
@@ -97,8 +92,8 @@ def test_two_lines_at_once_add_up_and_have_the_degrees_of_freedom_of_the_fewer()
             for key in KEYS
         ]
     ) + random.normal(0, 0.1, len(KEYS))
-    one, other = (variance_by_hand(values, SHARED[unit]) for unit in ("block", "domain"))
-    shared = variance_by_hand(values, list(zip(SHARED["block"], SHARED["domain"], strict=True)))
+    one, other = (variance(values, SHARED[unit]) for unit in ("block", "domain"))
+    shared = variance(values, list(zip(SHARED["block"], SHARED["domain"], strict=True)))
     error = np.sqrt(one + other - shared)
     assert error > max(np.sqrt(one), np.sqrt(other))
     half = scipy.stats.t(3).ppf(0.975) * error
@@ -114,7 +109,7 @@ def test_two_lines_at_once_are_never_surer_than_one() -> None:
     assert two_way_means(values, rows, columns).error == [0.0]
     lopsided = np.array([[3.0], [-1.0], [-1.0], [1.0]])
     found = two_way_means(lopsided, rows, columns)
-    one = np.sqrt(variance_by_hand(lopsided[:, 0], list("aabb")))
+    one = np.sqrt(variance(lopsided[:, 0], list("aabb")))
     assert found.error == pytest.approx([one])
 
 
@@ -122,7 +117,7 @@ def test_runs_without_a_finite_value_leave_their_group() -> None:
     values = np.random.default_rng(3).normal(size=(len(KEYS), 2))
     values[[i for i, key in enumerate(KEYS) if key.hparams_seed == 0], 0] = np.nan
     found = table(values)
-    nll, accuracy = by_units(found, contrasts(found))
+    nll, accuracy = contrasts(found)
     assert (nll.n, nll.units["block"].groups, nll.units["draw"].groups) == (48, 6, 6)
     assert (accuracy.n, accuracy.units["block"].groups) == (72, 9)
 
@@ -204,20 +199,17 @@ def test_seeds_that_algorithms_share_inside_a_domain_do_not_cross_domains() -> N
         for i in range(3)
         for j in range(3)
     ]
-    column = np.random.default_rng(1).normal(size=(len(keys), 1))
-    found = Differences("a", "b", tuple(keys), ("target_nll",), column, np.zeros_like(column))
-    (row,) = by_units(found, contrasts(found))
+    (row,) = contrasts(of_nll(keys, np.random.default_rng(1).normal(size=len(keys))))
     assert (row.over, row.crossed, row.units["block"].groups) == ("domains", False, 9)
 
 
 def test_a_mean_over_places_keeps_that_over_runs() -> None:
     keys = [RunKey("d", "ERM", ("abc"[min(i // 10, 2)],), 1, i) for i in range(22)]  # 10, 10, 2
-    column = np.array([0.0] * 10 + [1.0] * 10 + [5.0] * 2)[:, None]
-    found = Differences("a", "b", tuple(keys), ("target_nll",), column, np.zeros_like(column))
-    (row,) = by_units(found, contrasts(found))
+    values = np.array([0.0] * 10 + [1.0] * 10 + [5.0] * 2)
+    (row,) = contrasts(of_nll(keys, values))
     assert (row.over, row.mean) == ("domains", 2.0)
     assert row.mean_over_runs == pytest.approx(20 / 22)
-    leading = leading_means(column, keys)
+    leading = leading_means(values[:, None], keys)
     assert (str(leading.unit), leading.means.mean[0]) == ("3 domains", 2.0)
     assert leading.means.p_value()[0] == pytest.approx(scipy.stats.ttest_1samp([0, 1, 5], 0).pvalue)
 
@@ -227,29 +219,29 @@ def of_places(places: int, values: np.ndarray) -> Differences:
     keys = [
         RunKey("traps", "ERM", (f"p{i}",), 1, 10 * i + j) for i in range(places) for j in (0, 1)
     ]
-    column = values.reshape(-1, 1)
-    return Differences(
-        "rule", "reference", tuple(keys), ("target_nll",), column, np.zeros_like(column)
-    )
+    return of_nll(keys, values)
+
+
+def over_runs(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(end[0] for end in percentile_interval(values[:, None]))
 
 
 def test_many_places_are_the_unit_of_the_interval() -> None:
     values = np.random.default_rng(4).normal(-0.2, 1, 12)
     values[3] = np.nan  # its place counts as much with one run
     found = of_places(6, values)
-    (row,) = by_units(found, contrasts(found))
+    (row,) = contrasts(found)
     means = np.nanmean(values.reshape(6, 2), axis=1)
     interval = scipy.stats.ttest_1samp(means, 0).confidence_interval(0.95)
     assert (row.over, row.n, row.missing) == ("places", 11, 1)
     assert (row.mean, row.low, row.high) == pytest.approx((means.mean(), *interval))
-    (over_runs,) = contrasts(found)
-    assert row.over_runs == (over_runs.low, over_runs.high)
+    assert row.over_runs == over_runs(values[~np.isnan(values)])
     assert row.places is not None
     half = scipy.stats.t(5).ppf(0.975) * means.std(ddof=1) * np.sqrt(1 + 1 / 6)
     assert (row.places.new_low, row.places.new_high) == pytest.approx(
         (means.mean() - half, means.mean() + half)
     )
-    flat = contrast_rows.flat(contrast_rows.record(row))
+    flat = flat_record(row.record())
     assert (flat["places"], flat["place_new_low"]) == (6, row.places.new_low)
     assert (flat["run_low"], flat["run_high"]) == row.over_runs
 
@@ -257,8 +249,8 @@ def test_many_places_are_the_unit_of_the_interval() -> None:
 def test_few_places_are_the_unit_too_and_are_called_domains() -> None:
     values = np.random.default_rng(5).normal(-0.2, 1, 10)
     found = of_places(5, values)
-    (row,), (over_runs,) = by_units(found, contrasts(found)), contrasts(found)
-    assert (row.over, row.over_runs) == ("domains", (over_runs.low, over_runs.high))
+    (row,) = contrasts(found)
+    assert (row.over, row.over_runs) == ("domains", over_runs(values))
     interval = scipy.stats.ttest_1samp(values.reshape(5, 2).mean(axis=1), 0).confidence_interval()
     assert (row.mean, row.low, row.high) == pytest.approx((values.mean(), *interval))
     assert (row.low, row.high) == pytest.approx((row.units["domain"].low, row.units["domain"].high))
@@ -267,12 +259,11 @@ def test_few_places_are_the_unit_too_and_are_called_domains() -> None:
 @pytest.mark.parametrize("domains", [3, 4, 8])
 def test_domains_that_share_seeds_lead_together_with_them(domains: int) -> None:
     keys = [RunKey("d", "ERM", (f"p{i}",), h, 0) for i in range(domains) for h in range(5)]
-    column = np.random.default_rng(domains).normal(size=(len(keys), 1))
-    found = Differences("a", "b", tuple(keys), ("target_nll",), column, np.zeros_like(column))
-    (row,) = by_units(found, contrasts(found))
+    values = np.random.default_rng(domains).normal(size=len(keys))
+    (row,) = contrasts(of_nll(keys, values))
     both = row.units["block_domain"]
     assert (row.over, row.low, row.high) == ("blocks × domains", both.low, both.high)
-    assert row.mean == pytest.approx(column.mean())
+    assert row.mean == pytest.approx(values.mean())
 
 
 def test_two_way_errors_are_those_of_statsmodels() -> None:

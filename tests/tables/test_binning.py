@@ -15,8 +15,8 @@ from checkwise.metrics import class_wise_gap
 from checkwise.store import layout
 from checkwise.study import Cohort, Pool
 from checkwise.study.tables import build
-from checkwise.study.tables.diagnostics import DEBIASED, HARD, SOFT, VARIANTS
 from checkwise.study.tables.every_table import SLOW
+from checkwise.study.tables.from_logits import DEBIASED, HARD, SOFT, VARIANTS
 from tests.figures.saved_logits import made
 from tests.metrics import reference
 from tests.refusals import refused

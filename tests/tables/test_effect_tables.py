@@ -16,15 +16,14 @@ from checkwise.study import Cohort, Pool
 from checkwise.study.tables import build
 from checkwise.study.tables.training import PERCENTS
 from tests.refusals import refused
-from tests.study.cohorts import WrittenRun, demo_like, key, tiny_runs, write_cohort
-
-
-def trained_with(*rates: object) -> list[WrittenRun]:
-    """The tiny runs (ERM 0, ERM 1, IRM 0) with these learning rates."""
-    return [
-        replace(run, extra={"hparams": {"lr": rate}})
-        for run, rate in zip(tiny_runs(), rates, strict=False)
-    ]
+from tests.study.cohorts import (
+    WrittenRun,
+    demo_like,
+    key,
+    tiny_runs,
+    trained_with,
+    write_cohort,
+)
 
 
 def test_learning_rates_ascend_and_each_has_its_runs(tmp_path: Path) -> None:

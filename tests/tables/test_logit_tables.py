@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import checkwise as cw
 from checkwise.study import Cohort, Pool, read_heldout
 from checkwise.study.inference import risk_coverage
 from checkwise.study.tables import build
-from checkwise.study.tables.diagnostics import available, crossfitted_steps
+from checkwise.study.tables.from_logits import available, crossfitted_steps, part_of
 from tests.figures.saved_logits import save_logits
 from tests.refusals import refused
 from tests.study.cohorts import key, tiny_runs, write_cohort
@@ -52,3 +53,15 @@ def test_cross_fitting_gives_two_choices_and_repeats_them(pool: Pool) -> None:
 def test_absent_logits_say_how_to_keep_them(pool: Pool) -> None:
     with refused("missing: held-out … 'sketch' … 400"):
         read_heldout(pool.folder(key("ERM", 0)), "sketch", 400)
+
+
+def test_a_part_of_a_run_keeps_the_examples_of_its_checkpoints() -> None:
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, 20)
+    outputs = {step: {"val": (random.normal(size=(20, 3)), labels)} for step in (0, 10, 20)}
+    run = cw.Trajectory.from_predictions(outputs)
+    assert run.examples is not None
+    part = part_of(run, np.array([True, False, True]), ("nll",))
+    assert part.steps.tolist() == [0, 20]
+    assert part.examples is not None
+    assert np.array_equal(part.examples.correct[0], run.examples.correct[0][[0, 2]])

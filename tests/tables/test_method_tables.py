@@ -14,8 +14,8 @@ from checkwise.records import RunKey
 from checkwise.study import Cohort, Group, Outcome, Pool, columns_over, pair
 from checkwise.study.baselines import Derived, write
 from checkwise.study.pool import BOTH_ROLES
-from checkwise.study.tables import build
-from checkwise.study.tables.other_methods import lodo_changes, seed_blocks
+from checkwise.study.tables import TABLES, build
+from checkwise.study.tables.other_methods import seed_blocks
 from checkwise.study.tables.typeset import wide
 from tests.figures.saved_logits import save_logits
 from tests.refusals import refused
@@ -136,7 +136,7 @@ def inner_changes(*datasets: str) -> dict[RunKey, float]:
 
 def test_lodo_contrasts_are_by_block_and_domain_at_once_and_beside_that_by_each() -> None:
     changes = inner_changes("A")
-    table = lodo_changes(cast(Pool, InnerResults(changes)))
+    table = TABLES["lodo-changes"](cast(Pool, InnerResults(changes)))
     row = ("fixed", "ac-nc − lodo-acc")
     leading = table.cell(*row, measure="target_nll")
     assert (leading.n, leading.counted_by) == (72, "9 blocks × 4 domains")
@@ -172,7 +172,7 @@ def test_lodo_contrasts_are_by_block_and_domain_at_once_and_beside_that_by_each(
 
 def test_a_block_of_selected_hyperparameters_is_a_trial() -> None:
     changes = inner_changes("A")
-    table = lodo_changes(cast(Pool, InnerResults(changes)))
+    table = TABLES["lodo-changes"](cast(Pool, InnerResults(changes)))
     row = ("selected", "ac-nc − lodo-acc")
     chosen = {key: change for key, change in changes.items() if key.hparams_seed == 0}
     trials = [np.mean([c for k, c in chosen.items() if k.trial_seed == t]) for t in range(3)]
@@ -185,7 +185,7 @@ def test_a_block_of_selected_hyperparameters_is_a_trial() -> None:
 
 def test_lodo_contrasts_have_rows_for_either_role_and_for_both() -> None:
     changes = inner_changes("A", "B")
-    table = lodo_changes(cast(Pool, InnerResults(changes, evaluated="B")))
+    table = TABLES["lodo-changes"](cast(Pool, InnerResults(changes, evaluated="B")))
     row = ("fixed", "ac-lodo − lodo-acc")
     for measure in ("target_hard_ece", "target_hard_cwece"):
         for role, data, over in (

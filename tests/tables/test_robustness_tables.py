@@ -49,3 +49,24 @@ def test_max_t_is_no_t_test_and_can_be_below_it(tmp_path: Path) -> None:
     note = build("multiplicity", Cohort.open(write_cohort(tmp_path / "tiny", tiny_runs()))).note
     assert "signs of whole clusters are flipped" in note
     assert "smaller than the t test" in note
+
+
+def test_one_run_that_carries_a_mean_is_named_first() -> None:
+    keys = [key("IRM", trial) for trial in range(50)]
+    values = np.full(50, 0.01)
+    values[7] = -73.0
+    first, second = influence(keys, values)[:2]
+    assert first.run == keys[7]
+    assert first.notable
+    assert first.sign_changes
+    assert first.without == pytest.approx(0.01)
+    assert not second.notable
+
+
+def test_leaving_each_run_out_is_what_it_says() -> None:
+    values = np.random.default_rng(0).normal(size=6)
+    keys = [key("ERM", trial) for trial in range(6)]
+    for found in influence(keys, values):
+        rest = np.delete(values, keys.index(found.run))
+        assert found.without == pytest.approx(rest.mean())
+        assert found.value == values[keys.index(found.run)]

@@ -13,7 +13,7 @@ import checkwise as cw
 from checkwise.deployed import load
 from checkwise.records import RunKey
 from checkwise.study import Cohort
-from checkwise.study.baselines import ADVISED, OpenRun, folder_of
+from checkwise.study.baselines import DEPLOYED, OpenRun, folder_of
 from checkwise.study.baselines.evaluate import open_data, open_run
 from checkwise.study.baselines.recipe import StoredRun
 from checkwise.study.folder import open_cohort
@@ -101,5 +101,6 @@ def stored(tmp_path: Path, correct: list[int], n: int = 200) -> list[StoredRun]:
 def test_advised_takes_what_the_run_allows(
     tmp_path: Path, correct: list[int], steps: list[int], why: str
 ) -> None:
-    plan = ADVISED.plan(stored(tmp_path, correct), ADVISED.params)
+    advised = DEPLOYED["advised"]
+    plan = advised.plan(stored(tmp_path, correct), advised.params)
     assert plan.inputs["steps"] == steps, why

@@ -294,7 +294,9 @@ def test_diverged_checkpoints_are_no_endpoints(tmp_path: Path) -> None:
     steps = tuple(range(0, 80, 10))
     written = WrittenRun(key, steps, (100,) * 8, {"nll": losses}, (1,) * 8, {}, diverged=(30,))
     path = write_cohort(tmp_path / "cohort", [written])
-    planned = means.plan_valley([StoredRun(path, key, path / "runs" / str(key))], means.SWAD.params)
+    planned = means.plan_valley(
+        StoredRun(path, key, path / "runs" / str(key)), means.MEANS["swad"].params
+    )
     assert planned.inputs["steps"] == [20, 40, 50, 60, 70]
     assert planned.inputs["multiplicities"] == [2, 2, 1, 1, 1]
     assert planned.notes == ("1 diverged checkpoint left out",)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from checkwise.cli import main
-from checkwise.study import ImageCase, image_case
 from checkwise.study.figures import occlusion
+from checkwise.study.figures.occlusion import ImageCase, image_case
 from checkwise.study.folder import OPENED, open_cohort, read_lines
 from checkwise.study.heldout import Targets
 from tests.refusals import refused

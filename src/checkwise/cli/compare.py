@@ -32,7 +32,7 @@ from checkwise.study import (
     OUTSIDE_THE_SEAL,
     Cohort,
     Contrast,
-    contrast_rows,
+    flat_record,
     method,
     registrations,
     sentences,
@@ -343,8 +343,7 @@ def record(
         "resamples": RESAMPLES,
         "seed": SEED,
         "contrasts": [
-            {**dict(zip(by, row.group, strict=True)), **or_null(contrast_rows.record(row))}
-            for row in rows
+            {**dict(zip(by, row.group, strict=True)), **or_null(row.record())} for row in rows
         ],
     }
 
@@ -354,4 +353,4 @@ def _text(out: Path, content: dict[str, Any]) -> str:
         return json_text(content)
     facts = {k: content[k] for k in ("role", "unfinished", "wrecked", "resamples", "seed")}
     facts["settings"] = json.dumps(content["settings"])
-    return csv_text({**contrast_rows.flat(row), **facts} for row in content["contrasts"])
+    return csv_text({**flat_record(row), **facts} for row in content["contrasts"])

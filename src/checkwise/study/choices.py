@@ -1,26 +1,32 @@
-"""A method applied to the runs of a cohort: choices, recalibrated where asked, and their cost."""
+"""A method on the runs of a cohort before held-out results: what it chooses, or left there."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from checkwise import metrics
 from checkwise.calibrators import get_calibrator
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import Choice, Selection, select, select_many
+from checkwise.selection import Choice, Columns, Selection, select, select_many
 from checkwise.store import layout
-from checkwise.study.compared_method import Method
+from checkwise.study.baselines import (
+    SOURCE,
+    Derived,
+    digest_of,
+    folder_of,
+    read_record,
+    read_source,
+)
 from checkwise.study.folder import open_cohort
 from checkwise.study.lodo import PseudoTargets, Scope, families, pooled, training_seconds
-from checkwise.study.outcome import Outcome, outcome_at, timed
+from checkwise.study.method_table import Method
+from checkwise.study.outcome import Outcome, entry_metrics, outcome_at, timed
 from checkwise.study.protocols import validation_of
 from checkwise.study.runs import Runs
 
@@ -39,17 +45,15 @@ def choices(
     hyperparameters itself gives every run of a family its model.
     """
     choice = method.choice(**domains)
-    if method.calibrator is not None:
-        _compile()
     began = time.perf_counter()
     validation = validation_of(method, path, runs.validated_by(method.split), choice)
+    choosing = _Choosing(method, choice, validation, runs.usable)
     if scope == "run" and method.scope == "run":
-        outcomes = _by_run(method, validation, runs.usable, choice)
+        outcomes = choosing.by_run()
     else:
-        within = method.scope if method.scope != "run" else scope
-        outcomes = _by_family(method, validation, runs.usable, within, choice)
+        outcomes = choosing.by_family(method.scope if method.scope != "run" else scope)
         if scope == "run":
-            outcomes = _for_members(outcomes, runs.usable, validation)
+            outcomes = choosing.for_members(outcomes)
     if method.calibrator is not None and not method.oracle:
         outcomes = tuple(_calibrated(outcome, runs, method) for outcome in outcomes)
     outcomes = timed(outcomes, time.perf_counter() - began)
@@ -58,109 +62,82 @@ def choices(
     return outcomes
 
 
-@cache
-def _compile() -> None:
-    """Load the kernels of the metrics first: what that takes is no part of a method's cost."""
-    metrics.evaluate(logits=np.zeros((2, 2)), labels=np.array([0, 1]))
+@dataclass(frozen=True, eq=False)
+class _Choosing:
+    """A rule on what the validation of some runs says; their own may say something else."""
 
+    method: Method
+    choice: Choice
+    validation: Mapping[RunKey, Trajectory]
+    usable: Mapping[RunKey, Trajectory]
 
-def _by_run(
-    method: Method,
-    validation: Mapping[RunKey, Trajectory],
-    usable: Mapping[RunKey, Trajectory],
-    choice: Choice,
-) -> tuple[Outcome, ...]:
-    return tuple(
-        _outcome(key, usable[key], selection, method)
-        for key, selection in select_many(validation, choice).items()
-    )
+    def by_run(self) -> tuple[Outcome, ...]:
+        chosen = select_many(self.validation, self.choice)
+        return tuple(self._outcome(key, key, selection) for key, selection in chosen.items())
 
+    def by_family(self, scope: Scope) -> tuple[Outcome, ...]:
+        if self.method.expected and scope == "hparams-ac":
+            raise InputError(
+                f"Expected a rule that chooses a checkpoint, but {self.method.name} is a mean over "
+                "the feasible set, which spans several runs here: use the scope hparams-acc.",
+                code="unsupported",
+            )
+        choose = self._best_run_first if scope == "hparams-acc" else self._best_pair
+        outcomes = []
+        for key, members in families(self.usable).items():
+            present = {run: self.validation[run] for run in members if run in self.validation}
+            if present:
+                outcomes.append(choose(key, present))
+        return tuple(outcomes)
 
-def _by_family(
-    method: Method,
-    validation: Mapping[RunKey, Trajectory],
-    usable: Mapping[RunKey, Trajectory],
-    scope: Scope,
-    choice: Choice,
-) -> tuple[Outcome, ...]:
-    if method.expected and scope == "hparams-ac":
-        raise InputError(
-            f"Expected a rule that chooses a checkpoint, but {method.name} is a mean over the "
-            "feasible set, which spans several runs here: use the scope hparams-acc.",
-            code="unsupported",
+    def for_members(self, outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+        """The outcome of every family once for each of its runs."""
+        members = families(self.usable)
+        return tuple(
+            replace(outcome, key=key, run=outcome.deployed)
+            for outcome in outcomes
+            for key in members[outcome.key]
+            if key in self.validation
         )
-    choose = _best_run_first if scope == "hparams-acc" else _best_pair
-    outcomes = []
-    for key, members in families(usable).items():
-        present = {member: validation[member] for member in members if member in validation}
-        if present:
-            outcomes.append(choose(key, present, method, usable, choice))
-    return tuple(outcomes)
 
+    def _best_run_first(self, key: RunKey, family: Mapping[RunKey, Trajectory]) -> Outcome:
+        """The run of highest validation accuracy, and the rule's choice in it."""
+        together = pooled(family)
+        by_accuracy = replace(
+            self.choice, rule="source-acc", params={}, guard=False, tolerance=None, alpha=None
+        )
+        winner = together.run_of[select(together.trajectory, by_accuracy).index]
+        return self._outcome(key, winner, select(family[winner], self.choice))
 
-def _best_run_first(
-    key: RunKey,
-    family: Mapping[RunKey, Trajectory],
-    method: Method,
-    usable: Mapping[RunKey, Trajectory],
-    choice: Choice,
-) -> Outcome:
-    """The run of highest validation accuracy, and the rule's choice in it."""
-    together = pooled(family)
-    by_accuracy = replace(
-        choice, rule="source-acc", params={}, guard=False, tolerance=None, alpha=None
-    )
-    winner = together.run_of[select(together.trajectory, by_accuracy).index]
-    return _outcome(key, usable[winner], select(family[winner], choice), method)
+    def _best_pair(self, key: RunKey, family: Mapping[RunKey, Trajectory]) -> Outcome:
+        """The rule's choice among all (run, checkpoint) pairs."""
+        together = pooled(family)
+        selection = select(together.trajectory, self.choice)
+        winner, step = together.run_of[selection.index], together.step_of[selection.index]
+        columns = Columns.of(self.usable[winner], self.choice)
+        return replace(
+            outcome_at(key, self.usable[winner], (step,), columns),
+            run=winner,
+            eligible=len(selection.eligible_steps),
+            score=selection.score,
+        )
 
-
-def _best_pair(
-    key: RunKey,
-    family: Mapping[RunKey, Trajectory],
-    method: Method,
-    usable: Mapping[RunKey, Trajectory],
-    choice: Choice,
-) -> Outcome:
-    """The rule's choice among all (run, checkpoint) pairs."""
-    together = pooled(family)
-    selection = select(together.trajectory, choice)
-    winner, step = together.run_of[selection.index], together.step_of[selection.index]
-    outcome = outcome_at(key, usable[winner], (step,), choice)
-    return replace(
-        outcome, run=winner, eligible=len(selection.eligible_steps), score=selection.score
-    )
-
-
-def _for_members(
-    outcomes: tuple[Outcome, ...],
-    usable: Mapping[RunKey, Trajectory],
-    validation: Mapping[RunKey, Trajectory],
-) -> tuple[Outcome, ...]:
-    """The outcome of every family once for each of its runs."""
-    members = families(usable)
-    return tuple(
-        replace(outcome, key=key, run=outcome.deployed)
-        for outcome in outcomes
-        for key in members[outcome.key]
-        if key in validation
-    )
-
-
-def _outcome(key: RunKey, run: Trajectory, selection: Selection, method: Method) -> Outcome:
-    rows = np.flatnonzero(selection.ranking.eligible) if method.expected else [selection.index]
-    steps = tuple(selection.trajectory.steps[rows].tolist())
-    return replace(
-        outcome_at(key, run, steps, selection.choice),
-        eligible=len(selection.eligible_steps),
-        score=float("nan") if method.expected else selection.score,
-    )
+    def _outcome(self, key: RunKey, run: RunKey, selection: Selection) -> Outcome:
+        expected, own = self.method.expected, self.usable[run]
+        rows = np.flatnonzero(selection.ranking.eligible) if expected else [selection.index]
+        steps = tuple(selection.trajectory.steps[rows].tolist())
+        alike = selection.trajectory is own
+        columns = selection.columns if alike else Columns.of(own, selection.choice)
+        return replace(
+            outcome_at(key, own, steps, columns),
+            eligible=len(selection.eligible_steps),
+            score=float("nan") if expected else selection.score,
+            selection=selection,
+        )
 
 
 def _calibrated(outcome: Outcome, runs: Runs, method: Method) -> Outcome:
-    """The outcome with its logits calibrated on what the method looked at.
-
-    The source metrics are of the run's own validation set: in-sample, if that is what it was.
-    """
+    """The outcome with its logits calibrated on what the method looked at."""
     assert method.calibrator is not None
     run = runs[outcome.deployed]
     logits = runs.logits(outcome.deployed, outcome.steps[0])
@@ -193,4 +170,95 @@ def _with_training(
     }
     return tuple(
         replace(outcome, seconds=outcome.seconds + trained[outcome.key]) for outcome in outcomes
+    )
+
+
+def derived_outcomes(
+    path: Path, usable: Mapping[RunKey, Trajectory], method: str, *, scope: Scope = "run"
+) -> tuple[Outcome, ...]:
+    """The source side of a method's results, for the runs that it was applied to."""
+    outcomes = []
+    for key, run in usable.items():
+        record = read_record(path, method, key)
+        if record is not None:
+            _check_current(path, record)
+            outcomes.append(_derived(path, run, record, key))
+    if not outcomes:
+        raise InputError(
+            f"Expected results of {method} beside the runs of {path}, but there are none: "
+            f"`checkwise study derive {path} --method {method}` makes them.",
+            code="missing",
+        )
+    if scope == "run":
+        return tuple(outcomes)
+    return _best_of_families(outcomes, families(usable), method, scope)
+
+
+def _best_of_families(
+    outcomes: list[Outcome], members: Mapping[RunKey, list[RunKey]], method: str, scope: Scope
+) -> tuple[Outcome, ...]:
+    if scope != "hparams-acc":
+        raise InputError(
+            f"Expected a rule in the scope {scope}, but {method} makes one model per run, with no "
+            "checkpoints to rank: use the scope hparams-acc.",
+            code="unsupported",
+        )
+    by_key = {outcome.key: outcome for outcome in outcomes}
+    best = []
+    for key, runs in members.items():
+        present = [by_key[run] for run in runs if run in by_key]
+        if present:
+            winner = max(present, key=lambda outcome: outcome.source["accuracy"])
+            best.append(replace(winner, key=key, run=winner.key))
+    return tuple(best)
+
+
+def _check_current(path: Path, record: Derived) -> None:
+    """Refuse a result that was made from other records than its runs have now."""
+    if not record.files:
+        raise InputError(
+            f"Expected checksums of what {record.method} wrote for {record.run}, but an earlier "
+            f"version of checkwise wrote none: `checkwise study derive {path} --method "
+            f"{record.method}` makes it again.",
+            code="damaged",
+        )
+    digests, members = record.inputs.get(layout.SOURCE_FILE, []), record.inputs.get("members", [])
+    if isinstance(digests, str):
+        digests, members = [digests], [str(record.run)]
+    lists = isinstance(digests, list) and isinstance(members, list)
+    fit = lists and len(digests) == len(members) and all(isinstance(m, str) for m in members)
+    if digests and not fit:  # one digest for every run that went in
+        raise InputError(
+            f"Expected the runs that {record.method} was made from, but got {members!r:.80} for "
+            f"{record.run}: `checkwise study derive {path} --method {record.method} --force` makes "
+            "it again.",
+            code="differs",
+        )
+    for member, digest in zip(members if digests else [], digests, strict=True):
+        if digest != digest_of(path, f"{layout.RUNS_FOLDER}/{member}/{layout.SOURCE_FILE}"):
+            raise InputError(
+                f"Expected {record.method} to be made from the records of {member}, but they have "
+                f"changed: `checkwise study derive {path} --method {record.method}` makes it "
+                "again.",
+                code="differs",
+            )
+
+
+def _derived(path: Path, run: Trajectory, record: Derived, key: RunKey) -> Outcome:
+    entry, place = read_source(path, record.method, key), folder_of(path, record.method, key)
+    domains = [
+        entry_metrics({**metrics, "diverged": entry["diverged"]}, place / SOURCE)
+        for metrics in entry["domains"].values()
+    ]
+    source = {name: float(np.mean([d[name] for d in domains])) for name in domains[0]}
+    best = float(np.nanmax(Columns.of(run)["accuracy"]))
+    steps = tuple(record.inputs.get("steps", ()))
+    return Outcome(
+        key=key,
+        steps=steps,
+        source=source,
+        gap_pp=100 * (best - source["accuracy"]),
+        eligible=len(steps),
+        score=float("nan"),
+        seconds=record.seconds,
     )

@@ -8,23 +8,33 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from checkwise.errors import InputError
+from checkwise.errors import InputError, naming_extras
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import DEFAULT_RULE, PREFERRED, REFERENCE, usable_rules
 from checkwise.statistics import LEVEL, RESAMPLES, SEED, check_draws
 from checkwise.store import Validation, check_validation, finished
 from checkwise.study.baselines import folder_of
-from checkwise.study.choices import choices
-from checkwise.study.compare import Contrast, Differences, check_carried, pair_outcomes
-from checkwise.study.compared_method import Method
-from checkwise.study.contrast_rows import check_columns, compared_frame, contrasts_by
-from checkwise.study.derived import derived_outcomes
+from checkwise.study.choices import choices, derived_outcomes
+from checkwise.study.compare import (
+    Contrast,
+    Differences,
+    check_carried,
+    contrasts,
+    flat_record,
+    pair_outcomes,
+)
 from checkwise.study.folder import ROLES, CohortRecord, open_cohort
 from checkwise.study.heldout import Targets, with_derived_targets
 from checkwise.study.imported import importable, is_imported
 from checkwise.study.lodo import check_scope
-from checkwise.study.method_table import method, with_shared
-from checkwise.study.outcome import Outcome, RunColumns, choice_frame, evaluated_frame
+from checkwise.study.method_table import Method, method, with_shared
+from checkwise.study.outcome import (
+    KEY_COLUMNS,
+    Outcome,
+    RunColumns,
+    choice_frame,
+    evaluated_frame,
+)
 from checkwise.study.runs import Runs
 
 if TYPE_CHECKING:
@@ -59,16 +69,12 @@ class Cohort:
         folders = {key: folder for key, folder in planned.items() if finished(folder)}
         self.unfinished: tuple[RunKey, ...] = tuple(key for key in planned if key not in folders)
         self.runs: Runs = Runs(folders)
+        self._choices: dict[str, tuple[Outcome, ...]] = {}
         self._targets = {key: Targets(folder, key.held_out) for key, folder in folders.items()}
 
     @classmethod
     def open(cls, path: str | Path, *, role: str | None = None) -> Cohort:
-        """Read the plan of a cohort; runs are read when first needed.
-
-        Args:
-            path: the cohort's folder.
-            role: keep only the data sets with this role, where a cohort holds both.
-        """
+        """Read the plan of a cohort, or its data sets with one role; runs are read when needed."""
         path = Path(path)
         if importable(path):
             raise InputError(
@@ -121,11 +127,7 @@ class Cohort:
         return best if best != REFERENCE else WITHOUT_METRICS
 
     def check_measured(self, row: Method, metrics: Sequence[str]) -> None:
-        """Refuse what an imported cohort can never show; nothing held out is opened.
-
-        Raises:
-            MissingMetricError: a metric was not logged, or the rule needs one that was not.
-        """
+        """Refuse what an imported cohort can never show; nothing held out is opened."""
         if self.imported:
             check_carried(metrics, [self._chosen(row)], self._target_metrics)
 
@@ -157,14 +159,12 @@ class Cohort:
     def outcomes(
         self, row: Method, *, held_out: bool, scope: str = "run", **domains: Any
     ) -> tuple[Outcome, ...]:
-        """What a rule or method gives on every finished run, with held-out results or without.
-
-        A method may have no results for some runs: those are absent.
-        """
+        """What a rule or method gives on every finished run that it has a result for."""
         chosen = self._chosen(row, scope=scope, **domains)
         return self._on_targets(row, chosen) if held_out else chosen
 
     def _chosen(self, row: Method, *, scope: str = "run", **domains: Any) -> tuple[Outcome, ...]:
+        """Before held-out results; rules choose once, however often they are asked for."""
         within = check_scope(scope)
         if not self.usable:
             raise InputError(
@@ -175,7 +175,10 @@ class Cohort:
             )
         if row.rule is None:
             return derived_outcomes(self.path, self.usable, row.name, scope=within)
-        return choices(self.path, self.runs, row, scope=within, domains=domains)
+        asked = f"{row.identity} {scope} {domains!r}"
+        if asked not in self._choices:
+            self._choices[asked] = choices(self.path, self.runs, row, scope=within, domains=domains)
+        return self._choices[asked]
 
     def _on_targets(self, row: Method, chosen: Sequence[Outcome]) -> tuple[Outcome, ...]:
         if row.rule is None:
@@ -260,16 +263,21 @@ class Cohort:
         **asked: Any,
     ) -> list[Contrast]:
         """The rows of ``compare``."""
-        check_columns(by)
+        if isinstance(by, str) or any(name not in KEY_COLUMNS for name in by):
+            raise InputError(
+                f"Expected `by` to list columns among {', '.join(KEY_COLUMNS)}, but got {by!r}.",
+                code="unknown",
+            )
         check_draws(level=level, resamples=resamples)
         if "dataset" not in by:
             self.check_one_role()
         return [
             row
             for table in self.differences(rules, reference, **asked)
-            for row in contrasts_by(table, by, level=level, resamples=resamples, seed=seed)
+            for row in contrasts(table, by, level=level, resamples=resamples, seed=seed)
         ]
 
+    @naming_extras()
     def compare(
         self,
         rules: Sequence[str | Method] = (REFERENCE, DEFAULT_RULE),
@@ -295,6 +303,8 @@ class Cohort:
                 With ``validation="groups"`` every rule chooses by whole groups, of runs that have
                 both validation sets; ``source-acc@groups`` is one rule that does.
         """
+        import pandas
+
         rows = self.contrasts(
             rules, reference, by=by, level=level, resamples=resamples, seed=seed, **asked
         )
@@ -305,7 +315,10 @@ class Cohort:
             "unfinished": len(self.unfinished),
             "wrecked": len(self.wrecked),
         }
-        table = compared_frame(rows, tuple(by), facts)
+        table = pandas.DataFrame(
+            {**dict(zip(by, row.group, strict=True)), **flat_record(row.record()), **facts}
+            for row in rows
+        )
         roles = dict(self._record.roles)
         table["role"] = table["dataset"].map(roles) if self.role not in ROLES else self.role
         return table

@@ -1,14 +1,10 @@
-"""Differences to a reference, paired by run, and what they say: one engine for every comparison.
-
-``pair`` puts two methods side by side on the same runs; ``compare``, tables, figures and the page
-all start from it.
-"""
+"""Differences to a reference, paired by run, and what they say: one engine for every comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +14,7 @@ from checkwise.metrics import METRICS
 from checkwise.records import RunKey
 from checkwise.statistics import LEVEL, RESAMPLES, SEED, percentile_interval
 from checkwise.study.inference import spread, trimmed_mean
-from checkwise.study.outcome import FloatArray, Outcome, RunColumns, columns_over
+from checkwise.study.outcome import FloatArray, Outcome, RunColumns, columns_over, key_labels
 from checkwise.study.units import (
     DOMAIN_UNITS,
     SEED_UNITS,
@@ -35,70 +31,88 @@ from checkwise.study.units import (
 BoolArray = NDArray[np.bool_]
 
 ACCURACY = "target_accuracy"
+NAN = float("nan")
 Over = Literal["runs", "places", "domains", "blocks", "blocks × domains"]
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """One rule against the reference in one metric, on the reported scale.
+    """One rule − the reference in one metric over ``n`` pairs of runs, on the reported scale.
 
-    Args:
-        rule, reference, metric: what is compared.
-        scale: factor from stored fractions to the numbers here (100 or 1).
-        n: run pairs.
-        mean, low, high: mean difference (rule − reference) and its interval; nan ends for n < 2.
-            Over held-out places or domains every one of them counts once, see ``over``.
-        median, trimmed: the median, and the mean without the lowest and highest 5% of runs.
-        wins, ties, losses: runs where the rule is better, equal, worse.
-        lose_1pp: share of runs that lose at least 1 point; for target accuracy, else nan.
-        missing: pairs left out because a value is not finite (the model diverged there).
-        group: values of the columns that the comparison was split by.
-        needs: what the rule or method needs.
-        seconds: what it took per run, measured; training that it asks for included.
-        in_sample: whether the rule's values are on examples that something of it was fitted on.
-        units: cluster-t intervals by block, draw, trial, domain and block × domain; see
-            :func:`by_units`.
-        over: what the interval counts, see :func:`over_leading_unit`.
-        over_runs: the interval over runs, where the one that is shown counts something else.
-        mean_over_runs: the mean over runs, where ``mean`` counts every place once.
-        places: the mean over held-out places, each counting once.
-        crossed: whether runs of several held-out domains share seeds.
+    ``mean``, ``low`` and ``high`` are of the unit that ``over`` names, see
+    :func:`over_leading_unit`; nan ends where there are too few. Of places or domains each counts
+    once, and ``over_runs`` and ``mean_over_runs`` have what runs say.
     """
 
     rule: str
     reference: str
     metric: str
-    scale: int
+    scale: int  # factor from stored fractions to the numbers here, 100 or 1
     n: int
     mean: float
     low: float
     high: float
     median: float
-    trimmed: float
+    trimmed: float  # the mean without the lowest and highest 5% of runs
     wins: int
     ties: int
     losses: int
-    lose_1pp: float
-    missing: int
-    group: tuple[str, ...] = ()
+    lose_1pp: float  # share of runs that lose a point of target accuracy; else nan
+    missing: int  # pairs left out because a value is not finite: the model diverged there
+    group: tuple[str, ...] = ()  # values of the columns that the comparison was split by
     needs: str = ""
-    seconds: float = float("nan")
-    in_sample: bool = False
+    seconds: float = NAN  # what it took per run, measured; training that it asks for included
+    in_sample: bool = False  # whether the rule's values are on examples it was fitted on
     units: Mapping[str, UnitInterval] = field(default_factory=dict)
     over: Over = "runs"
     over_runs: tuple[float, float] | None = None
     mean_over_runs: float | None = None
     places: PlaceInterval | None = None
-    crossed: bool = True
+    crossed: bool = True  # whether runs of several held-out domains share seeds
+
+    @property
+    def of_runs(self) -> tuple[float, float, float]:
+        """The mean over runs, and the ends of its percentile interval."""
+        low, high = self.over_runs or (self.low, self.high)
+        return self.mean if self.mean_over_runs is None else self.mean_over_runs, low, high
+
+    @property
+    def leading(self) -> LeadingUnit:
+        """The unit that leads, as far as the runs allow one."""
+        blocks, domains = (
+            self.units[name].groups if name in self.units else 0 for name in ("block", "domain")
+        )
+        return leading_unit(blocks, domains, crossed=self.crossed)
+
+    def record(self) -> dict[str, Any]:
+        """Its facts by name; ``seed_groups``, ``_low`` and ``_high`` are by block."""
+        facts = {name: value for name, value in asdict(self).items() if name != "group"}
+        units = facts.pop("units")
+        block = units.get("block", {"groups": 0, "low": NAN, "high": NAN})
+        seeds = {f"seed_{name}": block[name] for name in ("groups", "low", "high")}
+        return {**facts, **seeds, "units": units}
+
+
+def flat_record(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A record for one row of a table: ``draw_low`` for the lower end by draw, and so on."""
+    units = {
+        f"{unit}_{name}": value
+        for unit, interval in facts["units"].items()
+        for name, value in interval.items()
+    }
+    places = {
+        name if name == "places" else f"place_{name}": value
+        for name, value in (facts.get("places") or {}).items()
+    }
+    nested = ("units", "places", "over_runs")
+    plain = {name: value for name, value in facts.items() if name not in nested}
+    runs = facts.get("over_runs") or (facts["low"], facts["high"])
+    return {**plain, **units, **places, "run_low": runs[0], "run_high": runs[1]}
 
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """A rule and the reference on the same runs, each [runs, metrics]; nan where missing.
-
-    ``of_rule`` and ``of_reference`` are as stored (fractions); ``values`` is their difference on
-    the reported scale.
-    """
+    """A rule and the reference on the same runs, each [runs, metrics] as stored; nan if missing."""
 
     rule: str
     reference: str
@@ -107,7 +121,7 @@ class Differences:
     of_rule: FloatArray
     of_reference: FloatArray
     needs: str = ""
-    seconds: float = float("nan")
+    seconds: float = NAN
     in_sample: bool = False
 
     @property
@@ -124,6 +138,12 @@ class Differences:
             of_rule=self.of_rule[keep],
             of_reference=self.of_reference[keep],
         )
+
+    def finite(self, metric: str) -> tuple[tuple[RunKey, ...], FloatArray]:
+        """The runs with a finite difference in a metric, and those differences."""
+        column = self.values[:, self.metrics.index(metric)]
+        keep = np.isfinite(column)
+        return marked(self.keys, keep), column[keep]
 
 
 def marked(keys: Sequence[RunKey], keep: BoolArray) -> tuple[RunKey, ...]:
@@ -185,11 +205,7 @@ def check_carried(
     rows: Iterable[Sequence[Outcome]],
     on_target: Sequence[str] | None = None,
 ) -> None:
-    """Refuse metrics that the runs lack.
-
-    Before held-out results are opened, a trained run counts as having the metrics of its source
-    validation on held-out domains too; of an imported one ``on_target`` names them.
-    """
+    """Refuse metrics that runs lack; before opening they have the source's or ``on_target``."""
     for outcome in (outcome for outcomes in rows for outcome in outcomes):
         measured = on_target or (outcome.target if outcome.targets else outcome.source)
         carried = [
@@ -207,33 +223,38 @@ def check_carried(
 
 def contrasts(
     table: Differences,
+    by: Sequence[str] = (),
     *,
-    group: tuple[str, ...] = (),
     level: float = LEVEL,
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> list[Contrast]:
-    """One contrast per metric; metrics with the same runs share their draws."""
-    values = table.values
+    """One contrast per metric for every combination of the columns ``by``, with all units."""
+    labels = key_labels(table.keys, by)
+    rows: list[Contrast] = []
+    for group in sorted(set(labels)) if by else [()]:
+        part = table.among(np.array([label == group for label in labels], dtype=bool))
+        low, high = _percentiles(part.values, level=level, resamples=resamples, seed=seed)
+        for metric, *ends in zip(part.metrics, low.tolist(), high.tolist(), strict=True):
+            over_runs = _over_runs(part, metric, ends, level)
+            rows.append(over_leading_unit(replace(over_runs, group=group)))
+    return rows
+
+
+def _percentiles(values: FloatArray, **draws: Any) -> tuple[FloatArray, FloatArray]:
+    """The interval of every column; those that are finite for the same runs share their draws."""
     finite = np.isfinite(values)
-    low = np.full(len(table.metrics), np.nan)
+    low = np.full(values.shape[1], np.nan)
     high = low.copy()
     for pattern in np.unique(finite, axis=1).T:
         same = (finite == pattern[:, None]).all(axis=0)
-        part = values[np.ix_(pattern, same)]
-        low[same], high[same] = percentile_interval(
-            part, level=level, resamples=resamples, seed=seed
-        )
-    return [
-        _contrast(table, m, values[finite[:, m], m], float(low[m]), float(high[m]), group)
-        for m in range(len(table.metrics))
-    ]
+        low[same], high[same] = percentile_interval(values[np.ix_(pattern, same)], **draws)
+    return low, high
 
 
-def _contrast(
-    table: Differences, m: int, values: FloatArray, low: float, high: float, group: tuple[str, ...]
-) -> Contrast:
-    metric = table.metrics[m]
+def _over_runs(table: Differences, metric: str, ends: Sequence[float], level: float) -> Contrast:
+    """The contrast with its interval over runs, and beside it that of every unit."""
+    keys, values = table.finite(metric)
     n = len(values)
     counts = spread(values, higher_is_better=higher_is_better(metric))
     return Contrast(
@@ -242,37 +263,23 @@ def _contrast(
         metric=metric,
         scale=scale(metric),
         n=n,
-        mean=float(values.mean()) if n else float("nan"),
-        low=low,
-        high=high,
-        median=float(np.median(values)) if n else float("nan"),
+        mean=float(values.mean()) if n else NAN,
+        low=ends[0],
+        high=ends[1],
+        median=float(np.median(values)) if n else NAN,
         trimmed=trimmed_mean(values),
         wins=counts.wins,
         ties=counts.ties,
         losses=counts.losses,
-        lose_1pp=counts.lose_point / n if n and metric == ACCURACY else float("nan"),
+        lose_1pp=counts.lose_point / n if n and metric == ACCURACY else NAN,
         missing=len(table.keys) - n,
-        group=group,
         needs=table.needs,
         seconds=table.seconds,
         in_sample=table.in_sample and metric.startswith("source_"),
+        units=unit_intervals(values, keys, level),
+        places=place_interval(values, keys, level),
+        crossed=is_crossed(keys),
     )
-
-
-def by_units(table: Differences, rows: Sequence[Contrast], level: float = LEVEL) -> list[Contrast]:
-    """The contrasts of ``table`` with an interval by each unit that runs share.
-
-    The interval that leads is that of the leading unit, see :func:`over_leading_unit`.
-    """
-    with_units = []
-    for row, values in zip(rows, table.values.T, strict=True):
-        finite = np.isfinite(values)
-        keys = marked(table.keys, finite)
-        places = place_interval(values[finite], keys, level)
-        units = unit_intervals(values[finite], keys, level)
-        found = replace(row, units=units, places=places, crossed=is_crossed(keys))
-        with_units.append(over_leading_unit(found))
-    return with_units
 
 
 def over_leading_unit(row: Contrast) -> Contrast:
@@ -281,7 +288,7 @@ def over_leading_unit(row: Contrast) -> Contrast:
     Over places, or fewer domains, the mean is over them as well: each counts once. With fewer than
     three domains, runs that share no seeds are the unit themselves.
     """
-    unit, places = counted_by(row), row.places
+    unit, places = row.leading, row.places
     if unit.name == "domain" and places is not None:
         low, high = places.low, places.high
         over: Over = "places" if places.many else "domains"
@@ -294,43 +301,29 @@ def over_leading_unit(row: Contrast) -> Contrast:
     return replace(row, low=found.low, high=found.high, over=over, over_runs=(row.low, row.high))
 
 
-def counted_by(row: Contrast) -> LeadingUnit:
-    """The unit that leads for a contrast, as far as its runs allow one."""
-    blocks, domains = (
-        row.units[name].groups if name in row.units else 0 for name in ("block", "domain")
-    )
-    return leading_unit(blocks, domains, crossed=row.crossed)
-
-
 Direction = Literal["better", "worse", "unclear"]
 Reach = Literal["new domains", "these domains", "these runs"]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a rule is better or worse than the reference, and for what that is shown.
+    """Whether a rule is better or worse than the reference, and how far that is shown to reach.
 
-    Args:
-        direction: "unclear" unless the interval over runs and those of every unit with more than
-            two groups (block, draw, trial, domain, block × domain) lie on the mean's side of zero.
-            Where the interval that is shown counts places, it has to lie there as well.
-        reach: how far a difference reaches. "these runs" where no unit of seeds has enough groups,
-            "these domains" where the held-out domains are too few, or do not bear it out.
-        against: units that can decide and do not bear it out, "run" among them.
-        too_few: units with too few groups to decide.
+    A direction is "unclear" unless the interval over runs and those of every unit with more than
+    two groups lie on the mean's side of zero; where places are counted, theirs has to as well.
     """
 
     direction: Direction
-    reach: Reach
-    against: tuple[str, ...]
-    too_few: tuple[str, ...]
+    reach: Reach  # "these runs" where no unit of seeds has enough groups
+    against: tuple[str, ...]  # units that can decide and do not bear it out, "run" among them
+    too_few: tuple[str, ...]  # units with too few groups to decide
 
 
 def verdict(contrast: Contrast) -> Verdict:
     """The criterion of docs/statistics.md, applied to one contrast."""
     decisive = deciding(contrast.units, crossed=contrast.crossed)
     intervals = {
-        "run": [contrast.over_runs or (contrast.low, contrast.high)],
+        "run": [contrast.of_runs[1:]],
         **{unit: [(one.low, one.high)] for unit, one in decisive.items()},
     }
     if contrast.over in ("places", "domains"):
@@ -340,8 +333,9 @@ def verdict(contrast: Contrast) -> Verdict:
         for unit, ends in intervals.items()
         if not all(_bears_out(contrast.mean, low, high) for low, high in ends)
     )
+    better = (contrast.mean > 0) == higher_is_better(contrast.metric)
     return Verdict(
-        _direction(contrast, against),
+        "unclear" if against else "better" if better else "worse",
         _reach(tuple(decisive), against),
         against,
         tuple(unit for unit, one in contrast.units.items() if not one.decides),
@@ -351,12 +345,6 @@ def verdict(contrast: Contrast) -> Verdict:
 def _bears_out(mean: float, low: float, high: float) -> bool:
     """Whether an interval lies on the mean's side of zero; never without an interval."""
     return low > 0 if mean > 0 else high < 0
-
-
-def _direction(contrast: Contrast, against: tuple[str, ...]) -> Direction:
-    if against:
-        return "unclear"
-    return "better" if (contrast.mean > 0) == higher_is_better(contrast.metric) else "worse"
 
 
 def _reach(decisive: tuple[str, ...], against: tuple[str, ...]) -> Reach:

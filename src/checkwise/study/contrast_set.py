@@ -15,8 +15,7 @@ from typing import Any, Final, Literal, get_args
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.study.compare import higher_is_better
-from checkwise.study.compared_method import Method
-from checkwise.study.method_table import method
+from checkwise.study.method_table import Method, method
 from checkwise.study.train import NAME, TEXT, StudyKey, TomlTable, one_of, read_toml
 
 Hoped = Literal["higher", "lower"]
@@ -42,28 +41,18 @@ class Where:
 
 @dataclass(frozen=True)
 class PlannedContrast:
-    """One difference, rule − reference in one metric, by held-out place.
+    """One difference, rule − reference in one metric, by held-out place."""
 
-    Args:
-        name: what the table calls it, such as ``a``.
-        rule, reference, metric: what is compared.
-        hoped: the direction that was hoped for.
-        family: contrasts that are tested together; "" for an estimate only.
-        not_worse: what has to hold as well before it counts as found.
-        where: which runs it is about; None for all.
-        at: the mean over places, or the difference of the two worst places.
-        params, reference_params: parameters of the two, besides their defaults.
-    """
-
-    name: str
-    rule: str
+    name: str  # what the table calls it, such as ``a``
+    rule: str  # what is compared
     reference: str
     metric: str
-    hoped: Hoped
-    family: str = ""
-    not_worse: NotWorse | None = None
-    where: Where | None = None
-    at: At = "mean"
+    hoped: Hoped  # the direction that was hoped for
+    family: str = ""  # contrasts that are tested together; "" for an estimate only
+    not_worse: NotWorse | None = None  # what has to hold as well before it counts as found
+    where: Where | None = None  # which runs it is about; None for all
+    at: At = "mean"  # the mean over places, or the difference of the two worst places
+    # parameters of the two, besides their defaults
     params: Mapping[str, Any] = field(default_factory=dict)
     reference_params: Mapping[str, Any] = field(default_factory=dict)
 
@@ -106,7 +95,10 @@ class ContrastSet:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values that :func:`parse_contrasts` reads back."""
-        contrasts = [_plain(one) for one in self.contrasts]
+        contrasts = [  # without what is absent, which TOML cannot say
+            {name: value for name, value in asdict(one).items() if value is not None}
+            for one in self.contrasts
+        ]
         return {"title": self.title, "note": self.note, "contrast": contrasts}
 
 
@@ -131,11 +123,7 @@ def read_contrasts(path: Path) -> ContrastSet:
 
 
 def parse_contrasts(values: Mapping[str, Any], file: str) -> ContrastSet:
-    """Check the values of a file of contrasts.
-
-    Raises:
-        InputError: a key is missing, misspelt or has a value that it cannot have.
-    """
+    """Check the values of a file of contrasts."""
     top = TomlTable(values, "", file).read(TOP, beside=("contrast",))
     listed = values.get("contrast", [])
     if not isinstance(listed, list) or not listed:
@@ -194,9 +182,8 @@ def _not_worse(values: Any, table: TomlTable) -> NotWorse:
     metric, by = inner["metric"], inner["by"]
     if metric not in KNOWN_METRICS:
         raise table.refuse("not_worse.metric", f"one of {', '.join(KNOWN_METRICS)}", metric)
-    if isinstance(by, bool) or not isinstance(by, int | float) or not 0 < by < 1e6:
-        raise table.refuse("not_worse.by", "a margin above 0, as results are shown", by)
-    return NotWorse(metric, float(by))
+    what = "a margin above 0, as results are shown"
+    return NotWorse(metric, _above_zero(by, "not_worse.by", what, table))
 
 
 def _where(values: Any, table: TomlTable) -> Where:
@@ -204,9 +191,13 @@ def _where(values: Any, table: TomlTable) -> Where:
     name, below = inner["rule"], inner["temperature_below"]
     if not isinstance(name, str) or method(name).calibrator is None:
         raise table.refuse("where.rule", "a rule with a temperature, such as source-acc+ts", name)
-    if isinstance(below, bool) or not isinstance(below, int | float) or not 0 < below < 1e6:
-        raise table.refuse("where.temperature_below", "a number above 0", below)
-    return Where(name, float(below))
+    return Where(name, _above_zero(below, "where.temperature_below", "a number above 0", table))
+
+
+def _above_zero(value: Any, key: str, what: str, table: TomlTable) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
+        raise table.refuse(key, what, value)
+    return float(value)
 
 
 def _inner(values: Any, key: str, keys: tuple[str, ...], table: TomlTable) -> dict[str, Any]:
@@ -220,8 +211,3 @@ def _params(side: str, table: TomlTable) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         raise table.refuse(side, 'a table, such as {delta_pp = "1"}', values)
     return dict(values)
-
-
-def _plain(one: PlannedContrast) -> dict[str, Any]:
-    """Without what is absent, which TOML cannot say."""
-    return {name: value for name, value in asdict(one).items() if value is not None}

@@ -9,7 +9,7 @@ packed study lacks some results: its contrasts are all there, with the reason fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import isnan
 from typing import Any, Final, Literal
 
@@ -21,7 +21,7 @@ from checkwise.statistics import LEVEL
 from checkwise.store import read_run
 from checkwise.study.baselines import read_record
 from checkwise.study.cohort import Cohort
-from checkwise.study.compare import Differences, check_carried, higher_is_better, marked, scale
+from checkwise.study.compare import Differences, check_carried, higher_is_better, scale
 from checkwise.study.contrast_set import ContrastSet, NotWorse, PlannedContrast
 from checkwise.study.inference import (
     ALPHA,
@@ -33,7 +33,6 @@ from checkwise.study.inference import (
     over_places,
 )
 from checkwise.study.method_table import method
-from checkwise.study.outcome import FloatArray
 from checkwise.study.units import clusters
 from checkwise.words import listed
 
@@ -56,37 +55,27 @@ class Condition:
 
 @dataclass(frozen=True)
 class ContrastResult:
-    """One contrast by place, on the reported scale.
+    """One contrast by place, on the reported scale."""
 
-    Args:
-        planned: what was fixed beforehand.
-        by_place: the mean difference of each place's runs; of a contrast at the worst place, the
-            values of the two worst places, each under what it is of.
-        runs: pairs of runs; ``missing`` are finished runs without one, or not finite there.
-        mean, low, high: the mean over places, and its 95% t interval.
-        p, holm: two-sided p-value, and after Holm's correction; nan for an estimate only.
-        detectable: the change that would be found with 80% probability, at the strictest level of
-            Holm's method; nan for an estimate only.
-        new_low, new_high: where one new place of the same kind is expected, with 95%.
-        condition: the side condition, if there is one.
-        verdict: what it comes to; None where that cannot be said here.
-        reason: why there are no numbers, no corrected p-value or no verdict; "" where all are.
-    """
-
-    planned: PlannedContrast
+    planned: PlannedContrast  # what was fixed beforehand
+    # the mean difference of each place's runs; of a contrast at the worst place, the values of the
+    # two worst places, each under what it is of
     by_place: Mapping[str, float]
-    runs: int
+    runs: int  # pairs of runs; ``missing`` are finished runs without one, or not finite there
     missing: int
-    mean: float
+    mean: float  # the mean over places, and its 95% t interval
     low: float
     high: float
-    p: float
+    p: float  # two-sided p-value, and after Holm's correction; nan for an estimate only
     holm: float
+    # the change that would be found with 80% probability, at the strictest level of Holm's method;
+    # nan for an estimate only
     detectable: float
-    new_low: float
+    new_low: float  # where one new place of the same kind is expected, with 95%
     new_high: float
-    condition: Condition | None
-    verdict: Verdict | None
+    condition: Condition | None  # the side condition, if there is one
+    verdict: Verdict | None  # what it comes to; None where that cannot be said here
+    # why there are no numbers, no corrected p-value or no verdict; "" where all are
     reason: str = ""
 
     @property
@@ -104,11 +93,7 @@ class ContrastResult:
 
 
 def check_contrasts(cohort: Cohort, fixed: ContrastSet) -> tuple[str, ...]:
-    """Refuse what the finished runs cannot give; held-out results stay closed.
-
-    Returns:
-        the methods that `checkwise study derive` still has to make for some of these runs.
-    """
+    """Refuse what finished runs cannot give; returns what `checkwise study derive` has to make."""
     if not cohort.usable:
         return tuple(row.name for row in fixed.rows if row.recipe is not None)
     metrics = tuple(dict.fromkeys(m for one in fixed.contrasts for m in one.metrics))
@@ -124,13 +109,7 @@ def _made_for_all(cohort: Cohort, name: str) -> bool:
 
 
 def contrast_results(cohort: Cohort, fixed: ContrastSet) -> tuple[ContrastResult, ...]:
-    """Every contrast of a set, in order; this opens held-out results.
-
-    What needs logits that were left behind by packing comes without numbers.
-
-    Raises:
-        InputError: the runs cannot give one of them; then nothing is opened.
-    """
+    """Every contrast of a set, in order, without numbers where packing left logits behind."""
     cohort.check_one_role()
     gone = _not_packed(cohort, fixed)
     there = replace(fixed, contrasts=tuple(one for one in fixed.contrasts if one not in gone))
@@ -199,7 +178,9 @@ def _judged_with(
     one: ContrastResult, bounds: Sequence[float], lacking: Sequence[str], tested: int
 ) -> ContrastResult:
     """One result with its verdict, where Holm's p-value is between two bounds."""
-    one = replace(one, detectable=_detectable(one, tested))
+    means = _over(one.by_place).means
+    least = minimum_detectable_effect(means, alpha=ALPHA / tested, power=POWER)
+    one = replace(one, detectable=float(least[0]))
     verdict, other = (_verdict(one, p) for p in bounds)
     if not lacking:
         return replace(one, holm=bounds[0], verdict=verdict)
@@ -278,19 +259,13 @@ def from_places(
     )
 
 
-def _detectable(one: ContrastResult, tested: int) -> float:
-    """The change found with 80% probability where ``tested`` contrasts share 5%."""
-    means = _over(one.by_place).means
-    return float(minimum_detectable_effect(means, alpha=ALPHA / tested, power=POWER)[0])
-
-
 def _over(by_place: Mapping[str, float]) -> PlaceMeans:
     return over_places(np.array(list(by_place.values())), numbered(list(by_place), "place"))
 
 
 def _by_place(changes: Differences, metric: str) -> tuple[dict[str, float], int]:
     """The mean difference of each place, and the pairs of runs behind them."""
-    keys, values = _finite(changes, metric)
+    keys, values = changes.finite(metric)
     means = over_places(values, clusters(keys, "domain")).by_place
     return dict(zip(_places(keys), means.tolist(), strict=True)), len(values)
 
@@ -304,34 +279,18 @@ def _condition(changes: Differences, asked: NotWorse) -> Condition:
 
 def _at_worst_place(one: PlannedContrast, changes: Differences, expected: int) -> ContrastResult:
     """The worst place under the rule minus the worst place under the reference: no interval."""
-    column = changes.metrics.index(one.metric)
-    keys, values = _finite(changes, one.metric)
-    finite = np.isfinite(changes.values[:, column])
-    groups, factor = clusters(keys, "domain"), scale(one.metric)
-    labels = _places(keys)
+    keys, values = changes.finite(one.metric)
+    column, kept = changes.metrics.index(one.metric), set(keys)
+    finite = np.array([key in kept for key in changes.keys], dtype=np.bool_)
+    groups, labels = clusters(keys, "domain"), _places(keys)
     worst = {}
     for name, side in ((one.rule, changes.of_rule), (one.reference, changes.of_reference)):
-        by_place = factor * over_places(side[finite, column], groups).by_place
+        by_place = scale(one.metric) * over_places(side[finite, column], groups).by_place
         at = int(by_place.argmin() if higher_is_better(one.metric) else by_place.argmax())
         worst[f"{name}: {labels[at]}"] = float(by_place[at])
-    nan = float("nan")
     of_rule, of_reference = worst.values()
-    return ContrastResult(
-        planned=one,
-        by_place=worst,
-        runs=len(values),
-        missing=expected - len(values),
-        mean=of_rule - of_reference,
-        low=nan,
-        high=nan,
-        p=nan,
-        holm=nan,
-        detectable=nan,
-        new_low=nan,
-        new_high=nan,
-        condition=None,
-        verdict="estimate only",
-    )
+    alone = from_places(one, {}, len(values), expected - len(values))
+    return replace(alone, by_place=worst, mean=of_rule - of_reference)
 
 
 def _runs_where(cohort: Cohort, one: PlannedContrast) -> set[RunKey]:
@@ -340,12 +299,6 @@ def _runs_where(cohort: Cohort, one: PlannedContrast) -> set[RunKey]:
     fitted = {o.key: o.calibration.temperature for o in chosen if o.calibration is not None}
     below = one.where.temperature_below
     return {key for key, value in fitted.items() if value is not None and value < below}
-
-
-def _finite(changes: Differences, metric: str) -> tuple[tuple[RunKey, ...], FloatArray]:
-    values = changes.values[:, changes.metrics.index(metric)]
-    finite = np.isfinite(values)
-    return marked(changes.keys, finite), values[finite]
 
 
 def _places(keys: Sequence[RunKey]) -> list[str]:
@@ -357,9 +310,8 @@ def _places(keys: Sequence[RunKey]) -> list[str]:
 
 def as_record(result: ContrastResult) -> dict[str, Any]:
     """Plain values; a number that does not exist is None."""
-    one = result.planned
+    one, condition = result.planned, result.condition
     numbers = ("mean", "low", "high", "p", "holm", "detectable", "new_low", "new_high")
-    condition = result.condition
     return {
         "name": one.name,
         "rule": one.row.label,
@@ -377,19 +329,10 @@ def as_record(result: ContrastResult) -> dict[str, Any]:
         "missing": result.missing,
         "level": LEVEL,
         **{name: _or_none(getattr(result, name)) for name in numbers},
-        "condition": None
-        if condition is None
-        else {
-            "metric": condition.metric,
-            "margin": condition.margin,
-            "mean": _or_none(condition.mean),
-            "low": _or_none(condition.low),
-            "high": _or_none(condition.high),
-            "holds": condition.holds,
-        },
+        "condition": condition and {n: _or_none(value) for n, value in asdict(condition).items()},
         "by_place": dict(result.by_place),
     }
 
 
-def _or_none(value: float) -> float | None:
-    return None if isnan(value) else value
+def _or_none(value: Any) -> Any:
+    return None if isinstance(value, float) and isnan(value) else value

@@ -69,11 +69,7 @@ def _claimed(folder: Path, stop: Callable[[], bool]) -> Iterator[bool]:
 def derive_with_workers(
     job: DeriveJob, executor: Executor, workers: int, *, force: bool = False
 ) -> DeriveResult:
-    """What ``derive`` gives, made by workers.
-
-    Raises:
-        CheckwiseError: the first worker's error, if results are left that none could make.
-    """
+    """What ``derive`` gives, made by workers."""
     before = _looked_at(job, force=force)
     if not before.left:
         return before

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,12 @@ from checkwise.metrics import METRICS, Logits, PerExample, per_example, probabil
 from checkwise.store import read_run
 from checkwise.study.baselines import heldout_file
 from checkwise.study.folder import (
-    has_sealed_logits,
     recorded_files,
     sealed_entry,
     sealed_logits,
     sealed_results,
 )
 from checkwise.study.outcome import FloatArray, Outcome, RunColumns, entry_metrics, mean_of
-
-if TYPE_CHECKING:
-    pass
 
 
 class Targets:
@@ -37,10 +33,7 @@ class Targets:
         self._read: dict[str, Mapping[str, NDArray[Any]]] = {}
 
     def on(self, outcome: Outcome, *, oracle: bool = False) -> Outcome:
-        """The outcome with the target metrics at its steps, after its recalibration if it has one.
-
-        With ``oracle`` the temperature is fitted on each target itself: a limit, not a method.
-        """
+        """The outcome with its target metrics, recalibrated as it says or by the target itself."""
         targets = {name: self._mean_at(name, outcome.steps) for name in self._domains}
         if oracle or outcome.calibration is not None:
             targets = {
@@ -135,11 +128,6 @@ class Predictions:
     def examples(self) -> PerExample:
         """Confidence, correctness and NLL of every example."""
         return per_example(logits=self.logits, labels=self.labels)
-
-
-def has_heldout(folder: Path, domain: str, step: int) -> bool:
-    """Whether the held-out logits of a step were saved."""
-    return has_sealed_logits(folder, domain, step)
 
 
 def read_heldout(folder: Path, domain: str, step: int) -> Predictions:

@@ -34,6 +34,8 @@ from checkwise.study.folder import (
 )
 from checkwise.study.target_rows import BeyondSource, ByStep, TargetRow, beyond_source
 
+EMPTY: Final = TargetRow({})
+
 
 @dataclass(frozen=True)
 class ForeignRun:
@@ -49,18 +51,13 @@ class ForeignRun:
     def gaps(self) -> int:
         """Checkpoints that lack the accuracy on a held-out domain."""
         return sum(
-            any(_accuracy(rows.get(step)) is None for rows in self.targets.values())
+            any("accuracy" not in rows.get(step, EMPTY).values for rows in self.targets.values())
             for step in self.trajectory.steps.tolist()
         )
 
 
 def read_runs(path: Path, request: Request) -> list[ForeignRun]:
-    """Every run of a log, a table or a folder of logs that has a held-out domain.
-
-    Raises:
-        InputError: something else lies there, a held-out domain has the name of a source, or rows
-            of a target belong to no run.
-    """
+    """Every run of a log, a table or a folder of logs that has a held-out domain."""
     loaded = find_runs(path, request)
     for run in loaded.values():
         if run.file is None:
@@ -132,10 +129,6 @@ def _check_names(held_out: Sequence[str], run: LoadedRun) -> None:
             )
 
 
-def _accuracy(row: TargetRow | None) -> float | None:
-    return None if row is None else row.values.get("accuracy")
-
-
 OUTSIDE_THE_SEAL: Final = (
     "The held-out values were imported from files that anyone could read before: the log of "
     "registrations cannot show that nobody looked there first."
@@ -158,21 +151,7 @@ def import_cohort(
     name: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[ForeignRun, ...]:
-    """Make the cohort ``out`` of the logs or tables at ``path``; returns its runs.
-
-    ``out`` appears when it is complete. A process that is killed leaves nothing there.
-
-    Args:
-        path: a table, a log, or a folder of logs.
-        out: a folder that does not exist yet.
-        request: what is held out, and which columns are read, as for a selection.
-        role: of the data, development or evaluation.
-        name: of the study; by default that of ``path``.
-        progress: called with runs written and runs in all.
-
-    Raises:
-        InputError: nothing can be read there, or it says nothing about held-out domains.
-    """
+    """Make the cohort ``out``, whole or not at all, of the logs or tables at ``path``."""
     if role not in ROLES:
         raise InputError(f"Expected --role development or evaluation, but got {role!r}.")
     if is_cohort(out):
@@ -214,13 +193,7 @@ def import_cohort(
 
 
 def check_unchanged(cohort: Path, path: Path, request: Request) -> None:
-    """Refuse a cohort that was imported from something else than what ``path`` is now.
-
-    What the request does not say may be anything.
-
-    Raises:
-        InputError: it was not imported, or from other files, or read in another way.
-    """
+    """Refuse a cohort that was imported from something else than what ``path`` is now."""
     before = origin_of(open_cohort(cohort))
     if before is None:
         raise InputError(
@@ -299,7 +272,8 @@ def _write_run(
     (folder / layout.HELDOUT_FOLDER).mkdir(parents=True)
     steps = run.trajectory.steps.tolist()
     file, identity = _below(path, run.file), run.trajectory.identity
-    own = {name: METRICS[name].direction for name in run.trajectory.metrics if _is_own(name)}
+    measured_by = {name: METRICS[name] for name in run.trajectory.metrics}
+    own = {name: one.direction for name, one in measured_by.items() if one.function is not None}
     config: dict[str, Any] = {
         layout.ORIGIN: {
             "file": file,
@@ -319,10 +293,6 @@ def _write_run(
         lines = _target_lines(steps, rows, measured)
         write_bytes(folder / layout.heldout_file(domain), b"".join(map(encode_line, lines)))
     mark_done(folder, steps[-1])
-
-
-def _is_own(name: str) -> bool:
-    return METRICS[name].function is not None
 
 
 def _source_lines(run: Trajectory) -> list[dict[str, Any]]:
@@ -352,8 +322,7 @@ def _target_lines(
     steps: Sequence[int], rows: ByStep, measured: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The lines of a held-out journal, one for every step of the source; gaps are null."""
-    empty = TargetRow({})
-    by_step = [rows.get(step, empty) for step in steps]
+    by_step = [rows.get(step, EMPTY) for step in steps]
     counts = {
         name: all(getattr(row, name) is not None for row in by_step) for name in ("n", "correct")
     }

@@ -139,10 +139,7 @@ def _trajectory(
 
 
 def training_seconds(folder: Path) -> float:
-    """How long a run took, from the times of its first and last file; pauses count.
-
-    A copy or an unpacked run has files of one time: below a second the answer is nan, unknown.
-    """
+    """How long a run took by the times of its files, pauses included; nan for a copy."""
     took = (folder / layout.DONE_FILE).stat().st_mtime - (folder / layout.RUN_FILE).stat().st_mtime
     return float(took) if took >= 1 else float("nan")
 

@@ -13,47 +13,150 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from checkwise.calibrators import calibrators
 from checkwise.errors import InputError
-from checkwise.selection import FEW_ERRORS, SAFER, TOLERANCES, Rule, get_rule, is_rule, rules
+from checkwise.selection import (
+    FEW_ERRORS,
+    SAFER,
+    TOLERANCE_OPTIONS,
+    TOLERANCES,
+    Choice,
+    Rule,
+    get_rule,
+    is_rule,
+    plain,
+    rules,
+)
+from checkwise.store import Validation as Split
 from checkwise.store import check_validation
 from checkwise.study import protocols
 from checkwise.study.baselines import (
-    ADVISED,
-    ALL_PROBS,
-    AS_DESCRIBED,
-    AS_DESCRIBED_NOBN,
-    CHOICE,
-    DENSE_SWAD,
-    DENSE_SWAD_NOBN,
-    DEPLOY_MEAN_PROBS,
-    DIWA_GREEDY,
-    DIWA_UNIFORM,
-    EOA,
-    LAWA_5,
-    LYU_CORAL,
-    LYU_MMD,
-    MEAN_PROBS,
-    MEAN_PROBS_3,
-    MEAN_PROBS_5,
-    MEAN_WEIGHTS,
-    MEMBERS_MEAN_PROBS,
-    MEMBERS_MEAN_WEIGHTS,
-    MIXUP_ACC,
-    MIXUP_LOSS,
-    SMA,
-    SOURCE_ACC_BN,
-    SWAD,
-    SWAD_NOBN,
+    ACROSS_DOMAINS,
+    DEPLOYED,
+    ENSEMBLES,
+    MEANS,
     Needs,
     Recipe,
 )
-from checkwise.study.compared_method import Method
+from checkwise.study.lodo import Scope
 from checkwise.study.protocols import Validation
 from checkwise.words import listed
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of a comparison: how its outcomes come about, with the parameters that are set."""
+
+    name: str  # what users type
+    summary: str  # one line
+    # what has to be there: the journals of source validation (``logs``), saved outputs
+    # (``logits``), saved checkpoints (``weights``), the examples (``data``), or runs that were
+    # trained for it (``training``)
+    needs: Needs
+    # what chooses a saved step; None where results are read that a recipe made
+    rule: Rule | None = None
+    recipe: Recipe | None = None  # how its models are made; None where a rule chooses
+    validation: Validation = "source"  # what the rule looks at
+    # which of two validation sets that is, of runs that have both; None for their own
+    split: Split | None = None
+    calibrator: str | None = None  # what calibrates the chosen model, if anything
+    # whether the earliest feasible checkpoint replaces the choice where validation has too few
+    # errors; exploratory
+    guard: bool = False
+    oracle: bool = False  # whether it is fitted on the target itself: a limit, not a method
+    scope: Scope = "run"  # whether every run counts by itself or hyperparameters are chosen too
+    expected: bool = False  # whether it is a mean over the feasible set instead of one checkpoint
+    # the parameters that are set; the rest have their defaults
+    params: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""  # what tables call it; by default its name and parameters
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        if self.title:
+            return self.title
+        params = ", ".join(f"{name}={plain(value)}" for name, value in self.params.items())
+        return f"{self.name}({params})" if params else self.name
+
+    @property
+    def identity(self) -> str:
+        """What tells it from others whatever tables call it: its name and parameters."""
+        return f"{self.name} {sorted(self.params.items())!r}"
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether it just picks a step of every run from that run's source validation."""
+        alone = self.validation == "source" and self.split is None and self.scope == "run"
+        alone = alone and not self.guard
+        return self.rule is not None and alone and not self.expected and self.calibrator is None
+
+    @property
+    def takes(self) -> Mapping[str, Any]:
+        """Parameters that may be set, with their defaults; results of a recipe have none left."""
+        return {} if self.rule is None else self.rule.defaults
+
+    @property
+    def needs_text(self) -> str:
+        """What has to be there, in words."""
+        needs = ", ".join(sorted(self.needs))
+        exploratory = " (exploratory)" if self.guard else ""
+        return (f"{needs}, target labels (not deployable)" if self.oracle else needs) + exploratory
+
+    def validated_by(self, split: Split | None) -> Method:
+        """The same by one of two validation sets, unless it names one already."""
+        if split is None or self.split is not None:
+            return self
+        if self.rule is None or self.validation == "lodo":
+            raise InputError(
+                f"Expected a rule that chooses by the validation of each run for @{split}, but "
+                f"{self.name} does not: leave out @{split}.",
+                code="unsupported",
+            )
+        base, plus, suffix = self.name.partition("+")
+        return replace(self, name=f"{base}@{split}{plus}{suffix}", split=split)
+
+    def called(self, title: str) -> Method:
+        """The same under another title."""
+        return replace(self, title=title)
+
+    def taking(self, shared: Mapping[str, Any]) -> Method:
+        """With those of the shared parameters that it takes and does not set, under its label."""
+        taken = {name: value for name, value in shared.items() if self.can_take(name)}
+        return replace(self, params={**taken, **self.params}, title=self.label)
+
+    def can_take(self, name: str) -> bool:
+        """Whether a parameter may be set: the rule names it, or accepts any."""
+        if self.rule is not None and name in TOLERANCE_OPTIONS:
+            return self.rule.takes_tolerance and self.validation == "source"
+        return self.rule is not None and self.rule.accepts(name)
+
+    def choice(self, **domains: Any) -> Choice:
+        """How it chooses, where domains count in some way: ``weights``, ``worst_domain``."""
+        return Choice.of(self.rule, guard=self.guard, **domains, **self.params)
+
+    def check_is_rule(self) -> None:
+        """Refuse what does not pick a step of every run from that run's source validation."""
+        if not self.is_rule:
+            raise InputError(
+                f"Expected a rule that chooses from source validation alone, but {self.name} does "
+                "more: choose one that `checkwise rules` lists as a rule.",
+                code="unsupported",
+            )
+
+    def check_chooses(self) -> None:
+        """Refuse what does not choose one checkpoint."""
+        if self.rule is not None and not self.expected:
+            return
+        reason = "is a mean over the feasible set" if self.expected else "makes a new model"
+        raise InputError(
+            f"Expected a rule that chooses a checkpoint, but {self.name} {reason}: use `evaluate` "
+            "or `compare`.",
+            code="unsupported",
+        )
+
 
 SUGGESTED: Final = 5  # names that somebody may have meant
 
@@ -106,29 +209,16 @@ def _over(rule: Rule, validation: Validation, needs: Needs) -> Method:
 
 
 _SOURCE_ACC, _AC_NC = get_rule("source-acc"), get_rule("ac-nc")
+# What models are made by, in the order in which methods are listed.
+_RECIPES: Final = {**MEANS, **DEPLOYED, **ENSEMBLES}
+_MADE: Final = (
+    *("swad", "swad-as-described", "swad-nobn", "swad-as-described-nobn", "source-acc-bn"),
+    *("ac-nc-mean-weights", "ac-nc-mean-probs", "mean-probs", "mean-probs-3", "mean-probs-5"),
+    *("mean-weights", "deploy", "deploy-mean-probs", "deploy-mean-probs-5", "advised", "lawa-5"),
+    *("sma", "dense-swad", "dense-swad-nobn", "eoa", "diwa-uniform", "diwa-greedy"),
+)
 _BUILT_IN: Final = (
-    _made("swad", SWAD),
-    _made("swad-as-described", AS_DESCRIBED),
-    _made("swad-nobn", SWAD_NOBN),
-    _made("swad-as-described-nobn", AS_DESCRIBED_NOBN),
-    _made("source-acc-bn", SOURCE_ACC_BN),
-    _made("ac-nc-mean-weights", MEAN_WEIGHTS),
-    _made("ac-nc-mean-probs", MEAN_PROBS),
-    _made("mean-probs", MEMBERS_MEAN_PROBS),
-    _made("mean-probs-3", MEAN_PROBS_3),
-    _made("mean-probs-5", MEAN_PROBS_5),
-    _made("mean-weights", MEMBERS_MEAN_WEIGHTS),
-    _made("deploy", CHOICE),
-    _made("deploy-mean-probs", ALL_PROBS),
-    _made("deploy-mean-probs-5", DEPLOY_MEAN_PROBS),
-    _made("advised", ADVISED),
-    _made("lawa-5", LAWA_5),
-    _made("sma", SMA),
-    _made("dense-swad", DENSE_SWAD),
-    _made("dense-swad-nobn", DENSE_SWAD_NOBN),
-    _made("eoa", EOA),
-    _made("diwa-uniform", DIWA_UNIFORM),
-    _made("diwa-greedy", DIWA_GREEDY),
+    *(_made(name, _RECIPES[name]) for name in _MADE),
     *(
         _calibrated(_of_rule(rule), suffix)
         for rule in (_SOURCE_ACC, _AC_NC)
@@ -141,10 +231,7 @@ _BUILT_IN: Final = (
     replace(_over(protocols.AC_REFINE, "refined", _LOGITS), calibrator="ts"),
     _over(protocols.PAIR_LAST10, "training terms", _LOGS),
     _over(protocols.PAIR_VALFILTER, "training terms", _LOGS),
-    _made("lyu-mmd", LYU_MMD),
-    _made("lyu-coral", LYU_CORAL),
-    _made("mixup-acc", MIXUP_ACC),
-    _made("mixup-loss", MIXUP_LOSS),
+    *(_made(name, recipe) for name, recipe in ACROSS_DOMAINS.items()),
     _over(protocols.LODO_ACC, "lodo", _INNER),
     _over(protocols.AC_LODO, "lodo", _INNER),
     Method(
@@ -254,12 +341,13 @@ def recipe_of(name: str) -> Recipe:
 
 
 def with_shared(rows: Sequence[str | Method], shared: Mapping[str, Any]) -> tuple[Method, ...]:
-    """Each method with those of the shared parameters that it takes, under its own label.
-
-    A parameter that no method takes is refused: it would silently do nothing.
-    """
+    """Each method with those shared parameters that it takes; one that none takes is refused."""
     named = [method(row) for row in rows]
-    idle = [name for name in shared if not any(_takes(row, name) for row in named)]
+    idle = [
+        name
+        for name in shared
+        if not any(row.can_take(name) and name not in row.params for row in named)
+    ]
     if idle:
         raise InputError(
             f"Expected parameters of {', '.join(row.name for row in named)}, but none takes "
@@ -271,7 +359,3 @@ def with_shared(rows: Sequence[str | Method], shared: Mapping[str, Any]) -> tupl
     if twice:
         raise InputError(f"Expected each rule once, but {twice[0]} is there several times.")
     return tuple(row.taking(shared) for row in named)
-
-
-def _takes(row: Method, name: str) -> bool:
-    return row.can_take(name) and name not in row.params

@@ -14,7 +14,7 @@ from checkwise.calibrators import Fitted
 from checkwise.errors import InputError, MissingMetricError, naming_extras
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory, outside
-from checkwise.selection import Choice, Columns
+from checkwise.selection import Columns, Selection
 from checkwise.study.folder import AGAIN
 
 if TYPE_CHECKING:
@@ -36,34 +36,25 @@ class RunColumns(dict[str, FloatArray]):
 
 @dataclass(frozen=True)
 class Outcome:
-    """One rule or method on one run; metrics are fractions.
+    """One rule or method on one run; metrics are fractions."""
 
-    Args:
-        key: the run that rows are paired by.
-        steps: the chosen step, every feasible one for a mean over the feasible set, or the steps
-            that were averaged.
-        source: metric → mean over source domains (and over ``steps``).
-        gap_pp: points of source accuracy below the best checkpoint.
-        eligible: how many checkpoints the rule could have chosen.
-        score: what the rule minimised; nan for a mean over the feasible set.
-        targets: held-out domain → metric → value. Empty unless evaluated.
-        run: where the model comes from, if hyperparameters were chosen among several runs.
-        calibration: how its logits are calibrated, if they are.
-        in_sample: whether ``source`` is on the examples that something was fitted on.
-        seconds: what the choice took, measured; nan if unknown.
-    """
-
-    key: RunKey
+    key: RunKey  # the run that rows are paired by
+    # the chosen step, every feasible one for a mean over the feasible set, or the steps that were
+    # averaged
     steps: tuple[int, ...]
-    source: Mapping[str, float]
-    gap_pp: float
-    eligible: int
-    score: float
+    source: Mapping[str, float]  # metric → mean over source domains (and over ``steps``)
+    gap_pp: float  # points of source accuracy below the best checkpoint
+    eligible: int  # how many checkpoints the rule could have chosen
+    score: float  # what the rule minimised; nan for a mean over the feasible set
+    # held-out domain → metric → value. Empty unless evaluated.
     targets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    # where the model comes from, if hyperparameters were chosen among several runs
     run: RunKey | None = None
-    calibration: Fitted | None = None
-    in_sample: bool = False
-    seconds: float = float("nan")
+    calibration: Fitted | None = None  # how its logits are calibrated, if they are
+    in_sample: bool = False  # whether ``source`` is on the examples that something was fitted on
+    seconds: float = float("nan")  # what the choice took, measured; nan if unknown
+    # the choice itself, where it is one of this run's own checkpoints
+    selection: Selection | None = field(default=None, repr=False, compare=False)
 
     @property
     def deployed(self) -> RunKey:
@@ -81,11 +72,7 @@ class Outcome:
 
     @property
     def row(self) -> dict[str, float]:
-        """Its numbers by name.
-
-        ``source_<metric>`` and ``target_<metric>`` (fractions, means over domains), ``gap_pp``,
-        ``eligible``, and ``step`` (of several steps: their mean).
-        """
+        """Its numbers by name, fractions and means over domains; of several steps their mean."""
         return {
             "gap_pp": self.gap_pp,
             "eligible": self.eligible,
@@ -111,9 +98,8 @@ def as_columns(rows: Sequence[Mapping[str, Any]]) -> RunColumns:
     )
 
 
-def outcome_at(key: RunKey, run: Trajectory, steps: tuple[int, ...], choice: Choice) -> Outcome:
+def outcome_at(key: RunKey, run: Trajectory, steps: tuple[int, ...], columns: Columns) -> Outcome:
     """The source side of an outcome: what a run's own validation says about some of its steps."""
-    columns = Columns.of(run, choice)
     rows = np.searchsorted(run.steps, steps)
     metrics = [name for name in run.metrics if name in columns]
     return Outcome(
@@ -133,11 +119,7 @@ def mean_of(values: NDArray[Any]) -> float:
 
 
 def entry_metrics(entry: Mapping[str, Any], path: Path) -> dict[str, float]:
-    """The metrics of one entry of a derived result; nan where the model diverged.
-
-    Raises:
-        InputError: a metric is no number, or cannot have that value; ``path`` is for the message.
-    """
+    """The metrics of one entry of a derived result; nan where the model diverged."""
     diverged = bool(entry.get("diverged"))
     known = [name for name in METRICS if name in entry]
     for name in () if diverged else known:

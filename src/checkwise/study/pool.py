@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import DEFAULT_RULE, REFERENCE, Columns
+from checkwise.selection import DEFAULT_RULE, REFERENCE, Columns, Selection
 from checkwise.study.cohort import MAIN_METRICS, Cohort
-from checkwise.study.compare import Differences, marked, pair
-from checkwise.study.compared_method import Method
+from checkwise.study.compare import BoolArray, Differences, marked, pair
 from checkwise.study.heldout import Targets
-from checkwise.study.method_table import method
+from checkwise.study.method_table import Method, method
 from checkwise.study.outcome import Outcome, RunColumns, columns_over, key_labels
 from checkwise.words import listed
 
-BoolArray = NDArray[np.bool_]
 Row = str | Method
 
 BOTH_ROLES = "development + evaluation"
@@ -39,10 +35,8 @@ class Group:
 class Pool:
     """Usable runs of cohorts in key order, so that draws do not depend on how they were planned.
 
-    Args:
-        cohorts: one or several; no run may be in two of them.
-        rule, reference: what tables and figures of one contrast are about.
-        others: further rules of the table for a paper.
+    Tables and figures of one contrast are about ``rule`` and ``reference``; the table for a paper
+    has ``others`` as well. No run may be in two cohorts.
     """
 
     def __init__(
@@ -63,24 +57,25 @@ class Pool:
         if not cohorts:
             raise InputError("Expected at least one study, but got none.", code="empty")
         self.cohorts = tuple(cohorts)
-        owner: dict[RunKey, Cohort] = {}
+        self._owner: dict[RunKey, Cohort] = {}
         for cohort in self.cohorts:
             for key in cohort.usable:
-                if key in owner:
+                if key in self._owner:
                     raise InputError(
-                        f"Expected each run in one study, but {key} is in {owner[key].path} and "
-                        f"{cohort.path}: open only one of them.",
+                        f"Expected each run in one study, but {key} is in {self._owner[key].path} "
+                        f"and {cohort.path}: open only one of them.",
                         code="ambiguous",
                     )
-                owner[key] = cohort
-        if not owner:
+                self._owner[key] = cohort
+        if not self._owner:
             raise InputError(
                 f"Expected at least one finished run in {self.cohorts[0].path}, but got none: "
                 "`checkwise study run` with the same study finishes runs.",
                 code="empty",
             )
-        self._owner = owner
-        self.keys: tuple[RunKey, ...] = tuple(sorted(owner))
+        self.keys: tuple[RunKey, ...] = tuple(sorted(self._owner))
+        self.name = " + ".join(cohort.name for cohort in self.cohorts)
+        self.roles = tuple(self._owner[key].roles[key.dataset] for key in self.keys)
         self._columns: dict[str, RunColumns] = {}
         self._target: dict[RunKey, RunColumns] = {}
         self._outcomes: dict[str, dict[RunKey, Outcome]] = {}
@@ -105,16 +100,6 @@ class Pool:
         lacking = {m for c in self.cohorts for m in MAIN_METRICS if m not in c.main_metrics}
         return [measure for measure in measures if measure not in lacking]
 
-    @cached_property
-    def name(self) -> str:
-        """The studies that were pooled."""
-        return " + ".join(cohort.name for cohort in self.cohorts)
-
-    @cached_property
-    def roles(self) -> tuple[str, ...]:
-        """The role of every run's data."""
-        return tuple(self._owner[key].roles[key.dataset] for key in self.keys)
-
     def trajectory(self, key: RunKey) -> Trajectory:
         """Source validation of a run."""
         return self._owner[key].usable[key]
@@ -134,11 +119,19 @@ class Pool:
         """An outcome with the held-out results at its steps, averaged over them."""
         return Targets(self.folder(outcome.key), outcome.key.held_out).on(outcome)
 
-    def outcomes(self, row: Row, *, scope: str = "run") -> Mapping[RunKey, Outcome]:
-        """What a rule or method gives on every run that it has a result for, with held-out results.
+    def selections(self, row: Row) -> dict[RunKey, Selection]:
+        """The choice of a rule in every run, from source validation."""
+        asked = method(row)
+        asked.check_is_rule()
+        chosen = {
+            outcome.key: outcome.selection
+            for cohort in self.cohorts
+            for outcome in cohort.outcomes(asked, held_out=False)
+        }
+        return {key: one for key in self.keys if (one := chosen[key]) is not None}
 
-        Results that a method leaves beside the runs may be there in some cohorts only.
-        """
+    def outcomes(self, row: Row, *, scope: str = "run") -> Mapping[RunKey, Outcome]:
+        """A rule or method with held-out results, on every run that it has a result for."""
         asked = method(row)
         name = f"{asked.identity} {scope}"
         if name not in self._outcomes:
@@ -165,10 +158,7 @@ class Pool:
         return cohort.outcomes(row, held_out=True, scope=scope)
 
     def columns(self, row: Row) -> RunColumns:
-        """A rule's results over the runs, in key order; nan where there is none.
-
-        The names are those of :attr:`Outcome.row`.
-        """
+        """A rule's results (see :attr:`Outcome.row`) over the runs, in key order; nan for none."""
         name = method(row).identity
         if name not in self._columns:
             self._columns[name] = columns_over(self.outcomes(row), self.keys)
@@ -187,10 +177,12 @@ class Pool:
         keys = self.keys if keep is None else marked(self.keys, keep)
         return listed(sorted({key.dataset for key in keys}))
 
-    def groups(self, by: Sequence[str]) -> list[Group]:
-        """Runs split by columns of the run key, in order."""
+    def groups(self, by: Sequence[str], *, whole: bool = False) -> list[Group]:
+        """Runs split by columns of the run key, in order; then all of every role, if ``whole``."""
         labels = key_labels(self.keys, by)
-        return self.split(labels, sorted(set(labels)))
+        every = ("all",) * len(by)
+        everything = [replace(group, labels=every) for group in self.by_role()] if whole else []
+        return [*self.split(labels, sorted(set(labels))), *everything]
 
     def split(
         self, labels: Sequence[tuple[str, ...]], order: Sequence[tuple[str, ...]]
@@ -205,6 +197,15 @@ class Pool:
         present = sorted(set(self.roles), reverse=True)  # what the study is about comes first
         groups = [Group((), role, np.array([r == role for r in self.roles])) for role in present]
         return groups if len(groups) == 1 else [*groups, self.everything()]
+
+    def among(self, parts: Mapping[str, BoolArray]) -> list[Group]:
+        """The runs of every role that are marked, as far as there are any, by what they are."""
+        return [
+            Group((name,), group.role, group.keep & keep)
+            for group in self.by_role()
+            for name, keep in parts.items()
+            if (group.keep & keep).any()
+        ]
 
     def everything(self) -> Group:
         """All runs."""

@@ -52,7 +52,7 @@ from checkwise.study.lodo import lodo_trajectories
 from checkwise.study.runs import Runs
 
 if TYPE_CHECKING:
-    from checkwise.study.compared_method import Method
+    from checkwise.study.method_table import Method
 
 Validation: TypeAlias = Literal["source", "lodo", "training terms", "recalibrated", "refined"]
 ALGORITHMS = ("VREx", "IRM")
@@ -62,10 +62,7 @@ TOP = 0.1
 
 
 def with_training_terms(run: Trajectory, folder: Path) -> Trajectory:
-    """The run with the logged loss and penalty of every checkpoint as further columns.
-
-    A checkpoint whose terms were not finite counts as diverged.
-    """
+    """The run with logged loss and penalty as columns; where they are not finite it diverged."""
     records = read_records(Path(folder), layout.SOURCE_FILE)
     terms = [record.get("train") or {} for record in records]
     if not all("penalty" in term and "nll" in term for term in terms):
@@ -153,10 +150,7 @@ def with_recalibrated_ece(
     threshold_pp: Points | None = None,
     delta_pp: Points = DELTA_PP,
 ) -> Trajectory:
-    """The run with the ECE of every candidate as it is after calibration; others keep theirs.
-
-    ``choice`` says how domains count when candidates are found.
-    """
+    """The run with the ECE of every candidate as it is after calibration; others keep theirs."""
     candidates = wald_recalibrated(
         Columns.of(run, choice), threshold_pp=threshold_pp, delta_pp=delta_pp
     ).eligible
@@ -206,14 +200,7 @@ AC_LODO = Rule(
 def validation_of(
     method: Method, path: Path, runs: Runs, choice: Choice
 ) -> Mapping[RunKey, Trajectory]:
-    """The trajectories that a method's rule chooses from, for the usable runs of a cohort.
-
-    Args:
-        method: what is looked at, with the rule and its parameters.
-        path: the cohort's folder; inner runs are looked for beside it.
-        runs: its finished runs.
-        choice: how it chooses.
-    """
+    """The trajectories that a method's rule chooses from, for the usable runs of a cohort."""
     assert method.rule is not None
     if method.validation == "source":
         return runs.usable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,8 +15,7 @@ from checkwise.selection import REFERENCE, Choice, Weights, decimal, plain, read
 from checkwise.statistics import LEVEL
 from checkwise.store import has_file, layout, read_document, read_json
 from checkwise.study.cohort import Cohort
-from checkwise.study.compared_method import Method
-from checkwise.study.contrast_set import ContrastSet, PlannedContrast, parse_contrasts
+from checkwise.study.contrast_set import ContrastSet, parse_contrasts
 from checkwise.study.contrast_verdicts import check_contrasts
 from checkwise.study.folder import (
     CONTRASTS,
@@ -33,7 +32,7 @@ from checkwise.study.folder import (
 )
 from checkwise.study.inference import ALPHA
 from checkwise.study.lodo import Scope, check_scope
-from checkwise.study.method_table import method
+from checkwise.study.method_table import Method, method
 from checkwise.words import counted, listed
 
 DECIMALS = ("delta_pp", "threshold_pp")
@@ -119,32 +118,21 @@ State = Literal["before", "late", "none", "unknown"]
 
 @dataclass(frozen=True)
 class Registered:
-    """What the cohort's log says about one choice.
+    """What the cohort's log says about one choice."""
 
-    Args:
-        state: "before" or "late" relative to the first opening of held-out results, "none" where
-            the choice was never registered, "unknown" where the log was tampered with.
-        at: when it was registered; empty if it was not.
-        opened: when held-out results were first opened; empty if they were not.
-        changed: source journals that differ from those that were registered, or are gone.
-        added: source journals that were not there then.
-        others: how many different further choices were registered before the opening.
-        tables: what was to be shown.
-        earlier: when the same choice had been registered before; empty if it had not.
-        unregistered: metrics that are shown, but were not part of the registration.
-        fault: what is wrong with the log, where the state is "unknown".
-    """
-
+    # "before" or "late" relative to the first opening of held-out results, "none" where the choice
+    # was never registered, "unknown" where the log was tampered with
     state: State
-    at: str = ""
-    opened: str = ""
-    changed: int = 0
-    added: int = 0
-    others: int = 0
-    tables: tuple[str, ...] = ()
-    earlier: str = ""
+    at: str = ""  # when it was registered; empty if it was not
+    opened: str = ""  # when held-out results were first opened; empty if they were not
+    changed: int = 0  # source journals that differ from those that were registered, or are gone
+    added: int = 0  # source journals that were not there then
+    others: int = 0  # how many different further choices were registered before the opening
+    tables: tuple[str, ...] = ()  # what was to be shown
+    earlier: str = ""  # when the same choice had been registered before; empty if it had not
+    # metrics that are shown, but were not part of the registration
     unregistered: tuple[str, ...] = ()
-    fault: str = ""
+    fault: str = ""  # what is wrong with the log, where the state is "unknown"
 
     def __str__(self) -> str:
         """One sentence or two, without the name of the rule."""
@@ -158,12 +146,13 @@ class Registered:
             else f"registered late: {_day(self.at)}, after held-out results were opened "
             f"({_day(self.opened)})"
         )
+        were = {0: "", 1: "was"}.get(len(self.unregistered), "were")
         parts = [
             when,
             f"the same choice was registered before, {_day(self.earlier)}" if self.earlier else "",
             f"{counted(self.others, 'other choice')} registered too" if self.others else "",
             _journals(self.changed, self.added),
-            _not_with_it(self.unregistered),
+            f"{listed(self.unregistered)} {were} not registered with it" if were else "",
         ]
         return f"{'; '.join(part for part in parts if part)}."
 
@@ -191,10 +180,7 @@ def registrations(
 def registered_first(
     path: Path, choice: Mapping[str, Any], *, metrics: Sequence[str] = ()
 ) -> Registered:
-    """Look a choice up in a cohort's log; the earliest registration of it counts.
-
-    ``metrics`` are those that are shown; the answer names the ones that were not registered.
-    """
+    """The earliest registration of a choice, and which ``metrics`` that are shown it lacks."""
     return _look_up(path, choice, metrics, which=0)
 
 
@@ -204,13 +190,7 @@ def registered_last(path: Path, choice: Mapping[str, Any]) -> Registered:
 
 
 def registered_as(path: Path, digest: str) -> tuple[str, Registered]:
-    """The rule that was registered under a digest, and what the log says about that registration.
-
-    Without such a registration the rule is empty and the state "none".
-
-    Raises:
-        InputError: this is no digest, or the folder is no cohort.
-    """
+    """The rule that was registered under a digest, "" for none, and what the log says of it."""
     wanted = digest.strip().lower()
     if not re.fullmatch(r"[0-9a-f]{64}", wanted):
         raise InputError(
@@ -226,60 +206,87 @@ def registered_as(path: Path, digest: str) -> tuple[str, Registered]:
         lines = read_lines(path)
     except InputError as error:
         return "", _unknown(path, error)
-    entries = [line.content for line in lines]
+    log = _Log(path, [line.content for line in lines])
     for place, line in enumerate(lines):
         if line.digest == wanted and line.content["kind"] == CONTRASTS:
             title = str(line.content["contrasts"].get("title", "")) or "a set of contrasts"
-            return title, standing_at(path, entries, place)
+            return title, log.set_at(place)
         if line.digest == wanted and line.content["kind"] == REGISTRATION:
-            alike = _same_choices(entries, line.content["choice"])
-            return str(line.content["choice"]["rule"]), _standing(path, entries, alike, place)
-    return "", Registered("none", opened=_opening(entries)[1])
+            choice = line.content["choice"]
+            return str(choice["rule"]), log.choice_at(place, log.places_of(choice))
+    return "", Registered("none", opened=log.opened)
 
 
 def _look_up(
     path: Path, choice: Mapping[str, Any], metrics: Sequence[str], *, which: int
 ) -> Registered:
     try:
-        entries = _with_contrasts([line.content for line in read_lines(path)])
+        log = _Log(path, _with_contrasts([line.content for line in read_lines(path)]))
     except InputError as error:
         return _unknown(path, error)
-    alike = _same_choices(entries, choice)
+    alike = log.places_of(choice)
     if not alike:
-        return Registered("none", opened=_opening(entries)[1])
-    return _standing(path, entries, alike, alike[which], metrics=metrics)
+        return Registered("none", opened=log.opened)
+    return log.choice_at(alike[which], alike, metrics)
 
 
-def standing_at(path: Path, entries: Sequence[Mapping[str, Any]], place: int) -> Registered:
-    """What the log says about the set of contrasts at ``place``: when, and what changed since."""
-    first, _ = _opening(entries)
-    entry = entries[place]
-    same = [
-        i
-        for i, other in enumerate(entries)
-        if other["kind"] == CONTRASTS and other["contrasts"] == entry["contrasts"]
-    ]
-    others = [e for e in entries[:first] if e["kind"] in (REGISTRATION, CONTRASTS)]
-    return replace(
-        _dated(path, entries, place),
-        others=sum(e.get("contrasts") != entry["contrasts"] for e in others),
-        earlier=entries[same[0]]["at"] if place > same[0] else "",
-    )
+class _Log:
+    """The entries of a cohort's log, and what they say about one of them."""
 
+    def __init__(self, path: Path, entries: Sequence[Mapping[str, Any]]):
+        self._path, self._entries = path, entries
+        marks = [place for place, entry in enumerate(entries) if entry["kind"] == OPENED]
+        self._first = marks[0] if marks else len(entries)
+        self.opened = str(entries[self._first]["at"]) if marks else ""
 
-def _dated(path: Path, entries: Sequence[Mapping[str, Any]], place: int) -> Registered:
-    """When the entry at ``place`` was registered, and what changed since."""
-    first, opened = _opening(entries)
-    changed, added = _since(path, entries[place])
-    state: State = "before" if place < first else "late"
-    return Registered(state, entries[place]["at"], opened, changed, added)
+    def places_of(self, choice: Mapping[str, Any]) -> list[int]:
+        """Where a choice was registered."""
+        return [
+            place
+            for place, entry in enumerate(self._entries)
+            if entry["kind"] == REGISTRATION and same_choice(entry["choice"], choice)
+        ]
 
+    def choice_at(
+        self, place: int, alike: Sequence[int], metrics: Sequence[str] = ()
+    ) -> Registered:
+        """The registration at ``place``, one of those of its choice."""
+        choice = self._entries[place]["choice"]
+        late = place >= self._first
+        same_side = [self._entries[i]["choice"] for i in alike if (i >= self._first) == late]
+        before = [e["choice"] for e in self._entries[: self._first] if e["kind"] == REGISTRATION]
+        different: list[Mapping[str, Any]] = [choice]
+        for other in before:
+            if not any(same_choice(other, known) for known in different):
+                different.append(other)
+        return replace(
+            self._dated(place, alike),
+            others=len(different) - 1,
+            tables=tuple(choice.get("tables", ())),
+            unregistered=_without(metrics, same_side),
+        )
 
-def _since(path: Path, entry: Mapping[str, Any]) -> tuple[int, int]:
-    """Source journals that changed or are gone since a registration, and those added."""
-    now, then = source_hashes(path), entry["journals"]
-    changed = sum(now.get(run) != digest for run, digest in then.items())
-    return changed, sum(run not in then for run in now)
+    def set_at(self, place: int) -> Registered:
+        """The set of contrasts at ``place``."""
+        contrasts = self._entries[place]["contrasts"]
+        alike = [i for i, entry in enumerate(self._entries) if entry.get("contrasts") == contrasts]
+        before = self._entries[: self._first]
+        others = [entry for entry in before if entry["kind"] in (REGISTRATION, CONTRASTS)]
+        different = sum(entry.get("contrasts") != contrasts for entry in others)
+        return replace(self._dated(place, alike), others=different)
+
+    def _dated(self, place: int, alike: Sequence[int]) -> Registered:
+        """When the entry at ``place`` was registered, and which source journals changed since."""
+        now, then = source_hashes(self._path), self._entries[place]["journals"]
+        changed = sum(now.get(run) != digest for run, digest in then.items())
+        return Registered(
+            "before" if place < self._first else "late",
+            self._entries[place]["at"],
+            self.opened,
+            changed,
+            added=sum(run not in then for run in now),
+            earlier=self._entries[alike[0]]["at"] if place > alike[0] else "",
+        )
 
 
 def _with_contrasts(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -289,65 +296,15 @@ def _with_contrasts(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, A
         if entry["kind"] != CONTRASTS:
             every.append(entry)
             continue
-        fixed = parse_contrasts(entry["contrasts"], "the log")
-        every += [
-            {**entry, "kind": REGISTRATION, "choice": _choice(one)} for one in fixed.contrasts
-        ]
+        for one in parse_contrasts(entry["contrasts"], "the log").contrasts:
+            choice = {**choice_of(one.row, reference=one.against), "metrics": list(one.metrics)}
+            every.append({**entry, "kind": REGISTRATION, "choice": choice})
     return every
-
-
-def _choice(one: PlannedContrast) -> dict[str, Any]:
-    return {**choice_of(one.row, reference=one.against), "metrics": list(one.metrics)}
 
 
 def _unknown(path: Path, error: InputError) -> Registered:
     """No statement, for a reason in which the log has its name, but not where it lies."""
     return Registered("unknown", fault=str(error).replace(f"{path}{os.sep}", ""))
-
-
-def _opening(entries: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
-    """Where the first mark of an opening stands, and its date; the end where there is none."""
-    marks = ((i, str(entry["at"])) for i, entry in enumerate(entries) if entry["kind"] == OPENED)
-    return next(marks, (len(entries), ""))
-
-
-def _same_choices(entries: Sequence[Mapping[str, Any]], choice: Mapping[str, Any]) -> list[int]:
-    return [
-        i
-        for i, entry in enumerate(entries)
-        if entry["kind"] == REGISTRATION and same_choice(entry["choice"], choice)
-    ]
-
-
-def _standing(
-    path: Path,
-    entries: Sequence[Mapping[str, Any]],
-    alike: Sequence[int],
-    place: int,
-    *,
-    metrics: Sequence[str] = (),
-) -> Registered:
-    """What the log says about the registration at ``place``, one of those of its choice."""
-    first, _ = _opening(entries)
-    entry = entries[place]
-    choice = entry["choice"]
-    same_side = [entries[i]["choice"] for i in alike if (i < first) == (place < first)]
-    before = [e["choice"] for e in entries[:first] if e["kind"] == REGISTRATION]
-    return replace(
-        _dated(path, entries, place),
-        others=len(_distinct(other for other in before if not same_choice(other, choice))),
-        tables=tuple(entry["choice"].get("tables", ())),
-        earlier=entries[alike[0]]["at"] if place > alike[0] else "",
-        unregistered=_without(metrics, same_side),
-    )
-
-
-def _distinct(choices: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    distinct: list[Mapping[str, Any]] = []
-    for choice in choices:
-        if not any(same_choice(choice, other) for other in distinct):
-            distinct.append(choice)
-    return distinct
 
 
 def _without(metrics: Sequence[str], choices: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -367,13 +324,6 @@ def _journals(changed: int, added: int) -> str:
     return " and ".join(part for part in parts if part)
 
 
-def _not_with_it(metrics: Sequence[str]) -> str:
-    if not metrics:
-        return ""
-    were = "was" if len(metrics) == 1 else "were"
-    return f"{listed(metrics)} {were} not registered with it"
-
-
 def _day(at: str) -> str:
     return at.replace("T", " ").replace("+00:00", " UTC")
 
@@ -383,27 +333,19 @@ TEST = "means by held-out place, two-sided t over places, Holm within a family"
 
 @dataclass(frozen=True)
 class RegisteredSet:
-    """A set of contrasts in the log of a cohort.
+    """A set of contrasts in the log of a cohort."""
 
-    Args:
-        fixed: the contrasts.
-        digest: SHA-256 of its line, which covers everything here and every earlier line.
-        standing: whether it came before the first opening, and what changed since.
-        runs, planned: runs that were finished when it was registered, and planned ones.
-        places: the held-out places that were planned, with their groups where known.
-        code: the code that it was registered with.
-        same_plan: whether the cohort's plan is still the one that it was registered with.
-        to_make: methods that `checkwise study derive` has to make before they can be shown.
-    """
-
-    fixed: ContrastSet
-    digest: str
-    standing: Registered
-    runs: int
+    fixed: ContrastSet  # the contrasts
+    digest: str  # SHA-256 of its line, which covers everything here and every earlier line
+    standing: Registered  # whether it came before the first opening, and what changed since
+    runs: int  # runs that were finished when it was registered, and planned ones
     planned: int
-    places: Mapping[str, Any]
-    code: Mapping[str, Any]
-    same_plan: bool
+    places: Mapping[
+        str, Any
+    ]  # the held-out places that were planned, with their groups where known
+    code: Mapping[str, Any]  # the code that it was registered with
+    same_plan: bool  # whether the cohort's plan is still the one that it was registered with
+    # methods that `checkwise study derive` has to make before they can be shown
     to_make: tuple[str, ...] = ()
 
     @property
@@ -431,16 +373,12 @@ def register_set(cohort: Cohort, fixed: ContrastSet) -> RegisteredSet:
 
 
 def registered_sets(path: Path) -> tuple[RegisteredSet, ...]:
-    """Every set in a cohort's log, in order.
-
-    Raises:
-        InputError: the log cannot be read or was changed by hand.
-    """
+    """Every set in a cohort's log, in order."""
     lines = read_lines(path)
-    entries = [line.content for line in lines]
+    log = _Log(path, [line.content for line in lines])
     return tuple(
-        _read(path, line, standing_at(path, entries, number))
-        for number, line in enumerate(lines)
+        _read(path, line, log.set_at(place))
+        for place, line in enumerate(lines)
         if line.content["kind"] == CONTRASTS
     )
 

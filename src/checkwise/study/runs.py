@@ -15,10 +15,7 @@ from checkwise.store import Validation, layout, read_json, read_run
 
 
 class Runs(Mapping[RunKey, Trajectory]):
-    """Finished runs by key; each is read from disk when first asked for.
-
-    ``validation`` is one of two validation sets, for runs that have both; None is their own.
-    """
+    """Finished runs by key, read when asked for, with one of two validation sets or their own."""
 
     def __init__(self, folders: Mapping[RunKey, Path], validation: Validation | None = None):
         self._folders = folders
@@ -71,10 +68,7 @@ class Runs(Mapping[RunKey, Trajectory]):
 
 
 def machines(folders: Iterable[Path]) -> dict[str, int]:
-    """Runs per processor, commonest first; a run that was continued elsewhere counts for both.
-
-    Runs whose ``run.json`` records none, such as those of older versions, are left out.
-    """
+    """Runs per recorded processor, commonest first; one continued elsewhere counts twice."""
     runs_on: Counter[str] = Counter()
     for folder in folders:
         runs_on.update(_machines_of(read_json(folder / layout.RUN_FILE)))

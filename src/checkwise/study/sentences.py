@@ -7,7 +7,7 @@ from math import isnan
 from typing import Final
 
 from checkwise.metrics import METRICS, metric_title
-from checkwise.study.compare import Contrast, Reach, Verdict, counted_by, verdict
+from checkwise.study.compare import Contrast, Reach, Verdict, verdict
 from checkwise.study.units import deciding, told
 from checkwise.words import counted, listed, number
 
@@ -55,6 +55,21 @@ def shown(value: float, metric: str, *, signed: bool = False) -> str:
     return number(value, decimals, signed=signed)
 
 
+def heading(contrast: Contrast) -> str:
+    """The metric of a contrast with what its numbers are in: ``target accuracy (points)``."""
+    words = unit(contrast.metric, contrast.scale)
+    return title(contrast.metric) + (f" ({words})" if words else "")
+
+
+def change(contrast: Contrast) -> str:
+    """The mean difference with its sign, as a column that names its unit shows it."""
+    return shown(contrast.mean, contrast.metric, signed=True)
+
+
+def _points(contrast: Contrast) -> str:
+    return " points" if unit(contrast.metric, contrast.scale) == "points" else ""
+
+
 def ends(low: float, high: float, metric: str) -> str:
     """An interval with the decimals of its metric."""
     return f"[{shown(low, metric)}, {shown(high, metric)}]"
@@ -62,7 +77,7 @@ def ends(low: float, high: float, metric: str) -> str:
 
 def over(contrast: Contrast) -> str:
     """What the interval counts: ``180 runs``, ``9 blocks × 4 domains`` or ``24 places``."""
-    return counted(contrast.n, "run") if contrast.over == "runs" else str(counted_by(contrast))
+    return counted(contrast.n, "run") if contrast.over == "runs" else str(contrast.leading)
 
 
 def intervals_over(rows: Sequence[Contrast]) -> str:
@@ -99,11 +114,10 @@ def own_units(units: Sequence[str]) -> list[str]:
 def effect(contrast: Contrast) -> str:
     """One difference as a clause: ``lowered target NLL by 0.021 [0.004, 0.040]``."""
     metric = contrast.metric
-    points = " points" if unit(metric, contrast.scale) == "points" else ""
+    points = _points(contrast)
     if verdict(contrast).direction == "unclear":
-        mean = shown(contrast.mean, metric, signed=True)
         brackets = "" if isnan(contrast.low) else f" {interval(contrast)}"
-        return f"changed {title(metric)} by {mean}{points}{brackets}"
+        return f"changed {title(metric)} by {change(contrast)}{points}{brackets}"
     fell = contrast.mean < 0
     low, high = (-contrast.high, -contrast.low) if fell else (contrast.low, contrast.high)
     size = shown(abs(contrast.mean), metric)
@@ -116,7 +130,10 @@ def answer(rows: Sequence[Contrast]) -> str:
     first, *rest = _leading(rows)
     few = ", too few for an interval" if isnan(first.low) else ""
     counts = "on" if isnan(first.low) else "over"
-    then = "".join(f"; it {effect(row)}{_also_over(row, first)}{caution(row)}" for row in rest)
+    then = ""
+    for row in rest:
+        same = isnan(row.low) or over(row) == over(first)
+        then += f"; it {effect(row)}{'' if same else f' over {over(row)}'}{caution(row)}"
     return (
         f"Against {first.reference}, {first.rule} {effect(first)} {counts} {over(first)}"
         f"{few}{caution(first)}{then}."
@@ -153,21 +170,13 @@ def _moved(row: Contrast) -> str:
 
 
 def _number(row: Contrast) -> str:
-    points = " points" if unit(row.metric, row.scale) == "points" else ""
     brackets = "" if isnan(row.low) else f" {interval(row)}"
     narrowed = "" if row.low <= 0 <= row.high else caution(row)
-    mean = shown(row.mean, row.metric, signed=True)
-    return f"{_short_title(row)} {mean}{points}{brackets}{narrowed}"
+    return f"{_short_title(row)} {change(row)}{_points(row)}{brackets}{narrowed}"
 
 
 def _short_title(row: Contrast) -> str:
     return metric_title(row.metric.partition("_")[2])
-
-
-def _also_over(row: Contrast, first: Contrast) -> str:
-    """What the interval of a further metric counts, where that is not what the first one's does."""
-    same = isnan(row.low) or over(row) == over(first)
-    return "" if same else f" over {over(row)}"
 
 
 def _leading(rows: Sequence[Contrast]) -> list[Contrast]:
@@ -294,10 +303,9 @@ def expected_elsewhere(row: Contrast) -> str:
     places = row.places
     if places is None or not places.decides:
         return ""
-    points = " points" if unit(row.metric, row.scale) == "points" else ""
     return (
         f"At a new place of the same kind, expect {title(row.metric)} to change by "
-        f"{shown(places.mean, row.metric, signed=True)}{points} "
+        f"{shown(places.mean, row.metric, signed=True)}{_points(row)} "
         f"{ends(places.new_low, places.new_high, row.metric)} (95%, from "
         f"{counted(places.places, 'place' if places.many else 'domain')}"
         f"{' with these seeds' * (row.over == 'blocks × domains')}; mean ± t·s·√(1 + 1/G))."
@@ -311,15 +319,9 @@ def _unit_line(row: Contrast) -> str:
     ]
     if not said:
         return ""
-    points = " points" if unit(row.metric, row.scale) == "points" else ""
-    mean = shown(of_runs(row), row.metric, signed=True)
-    weighed = "" if mean == shown(row.mean, row.metric, signed=True) else " (mean over runs)"
-    return f"{title(row.metric)} {mean}{points}{weighed}, by unit: {', '.join(said)}."
-
-
-def of_runs(row: Contrast) -> float:
-    """The mean over runs: groups of runs have intervals of it."""
-    return row.mean if row.mean_over_runs is None else row.mean_over_runs
+    mean = shown(row.of_runs[0], row.metric, signed=True)
+    weighed = "" if mean == change(row) else " (mean over runs)"
+    return f"{title(row.metric)} {mean}{_points(row)}{weighed}, by unit: {', '.join(said)}."
 
 
 def spread(rows: Sequence[Contrast]) -> str:

@@ -80,13 +80,7 @@ class BeyondSource:
 
 
 def beyond_source(file: Path, request: Request) -> dict[RunKey | None, BeyondSource]:
-    """What the readers leave out of every run in a log or table.
-
-    The key is None where the file does not tell runs apart, as it is for the readers.
-
-    Raises:
-        InputError: a value is no number or out of range, or a checkpoint has two rows.
-    """
+    """What the readers leave out, by run; None where the file does not tell runs apart."""
     if live_journals(file):  # of a training, which is validated on sources alone
         return {}
     kind = file.suffix.lower()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
@@ -24,12 +23,8 @@ from checkwise.study.inference import (
     over_places,
     two_way_means,
 )
-from checkwise.study.outcome import KEY_COLUMNS, key_columns
+from checkwise.study.outcome import KEY_COLUMNS, FloatArray, key_labels
 from checkwise.words import counted
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-By = str | Sequence[str]
 
 UNITS: dict[str, str] = {
     "run": "every run by itself",
@@ -38,14 +33,14 @@ UNITS: dict[str, str] = {
     "trial": "runs with the same trial seed, hence the same splits",
     "domain": "runs with the same held-out domain",
 }
+SEED_UNITS: Final = ("block", "draw", "trial")
+DOMAIN_UNITS: Final = ("domain", "block_domain")
+ENOUGH_GROUPS: Final = 3  # an interval over fewer groups says nothing
+MANY_PLACES: Final = 6  # from here on held-out domains are called places, and are not few
 
 
-def clusters(keys: Sequence[RunKey], by: By = "block") -> Clusters:
-    """Group runs by what they share.
-
-    Args:
-        keys: the runs.
-        by: a name from ``UNITS``, or columns of the run key.
+def clusters(keys: Sequence[RunKey], by: str | Sequence[str] = "block") -> Clusters:
+    """Group runs by what they share: a name from ``UNITS``, or columns of the run key.
 
     Example:
         >>> keys = [RunKey("PACS", "ERM", ("art",), h, t) for h in range(3) for t in range(3)]
@@ -60,14 +55,12 @@ def clusters(keys: Sequence[RunKey], by: By = "block") -> Clusters:
                 code="unknown",
             )
         return numbered([_label(key, by) for key in keys], by)
-    unknown = [name for name in by if name not in KEY_COLUMNS]
-    if unknown or not by:
+    if not by or any(name not in KEY_COLUMNS for name in by):
         raise InputError(
             f"Expected columns among {', '.join(KEY_COLUMNS)} to cluster by, but got {list(by)!r}.",
             code="unknown",
         )
-    labels = [tuple(key_columns(key)[name] for name in by) for key in keys]
-    return numbered(labels, "+".join(by))
+    return numbered(key_labels(keys, by), "+".join(by))
 
 
 def _label(key: RunKey, by: str) -> Hashable:
@@ -82,26 +75,14 @@ def _label(key: RunKey, by: str) -> Hashable:
     return key.hparams_seed, key.trial_seed
 
 
-SEED_UNITS: Final = ("block", "draw", "trial")
-DOMAIN_UNITS: Final = ("domain", "block_domain")
-ENOUGH_GROUPS: Final = 3  # an interval over fewer groups says nothing
-MANY_PLACES: Final = 6  # from here on held-out domains are called places, and are not few
-
-
 @dataclass(frozen=True)
 class UnitInterval:
-    """The cluster-t interval of a mean difference with one kind of group as the unit.
-
-    Args:
-        groups: how many groups there are.
-        low, high: ends of the interval; nan below two groups.
-        p: two-sided p-value of no difference; nan without any spread.
-    """
+    """The cluster-t interval of a mean difference with one kind of group as the unit."""
 
     groups: int
-    low: float
+    low: float  # nan ends below two groups
     high: float
-    p: float
+    p: float  # two-sided, of no difference; nan without any spread
 
     @property
     def decides(self) -> bool:
@@ -147,22 +128,14 @@ def deciding(units: Mapping[str, UnitInterval], *, crossed: bool) -> dict[str, U
 
 @dataclass(frozen=True)
 class PlaceInterval:
-    """A mean difference in which every held-out place counts once.
-
-    Args:
-        places: how many there are.
-        mean: the mean over places of the mean of each place's runs.
-        low, high: ends of its t interval over places; nan below two.
-        p: two-sided p-value of no difference.
-        new_low, new_high: where the difference at one new place of the same kind is expected.
-    """
+    """A mean difference in which every held-out place counts once, with its t interval."""
 
     places: int
     mean: float
-    low: float
+    low: float  # nan ends below two places
     high: float
     p: float
-    new_low: float
+    new_low: float  # where the difference at one new place of the same kind is expected
     new_high: float
 
     @property
@@ -196,24 +169,18 @@ def place_interval(
 
 @dataclass(frozen=True)
 class LeadingUnit:
-    """The unit of the interval or test that leads where none is named.
+    """The unit of the interval or test that leads where none is named."""
 
-    Args:
-        name: "domain", "block_domain" or "block".
-        blocks, domains: how many blocks of seeds and held-out domains there are.
-    """
-
-    name: str
+    name: str  # "domain", "block_domain" or "block"
     blocks: int
     domains: int
 
     def __str__(self) -> str:
         """``9 blocks × 4 domains``, ``4 domains``, ``24 places`` or ``9 blocks``."""
-        place = "place" if self.domains >= MANY_PLACES else "domain"
-        blocks, domains = counted(self.blocks, "block"), counted(self.domains, place)
-        return {"block": blocks, "domain": domains, "block_domain": f"{blocks} × {domains}"}[
-            self.name
-        ]
+        blocks = counted(self.blocks, "block")
+        domains = counted(self.domains, "place" if self.domains >= MANY_PLACES else "domain")
+        both = f"{blocks} × {domains}"
+        return {"block": blocks, "domain": domains, "block_domain": both}[self.name]
 
     @property
     def decides(self) -> bool:
@@ -227,18 +194,13 @@ def leading_unit(blocks: int, domains: int, *, crossed: bool) -> LeadingUnit:
     Example:
         >>> [str(leading_unit(*counts, crossed=True)) for counts in ((9, 24), (9, 4), (2, 4))]
         ['9 blocks × 24 places', '9 blocks × 4 domains', '4 domains']
-        >>> str(leading_unit(9, 2, crossed=True))
-        '9 blocks'
-        >>> str(leading_unit(36, 4, crossed=False))
-        '4 domains'
+        >>> str(leading_unit(9, 2, crossed=True)), str(leading_unit(36, 4, crossed=False))
+        ('9 blocks', '4 domains')
     """
     if domains < ENOUGH_GROUPS:
-        name = "block"
-    elif crossed and blocks >= ENOUGH_GROUPS:
-        name = "block_domain"
-    else:
-        name = "domain"
-    return LeadingUnit(name, blocks, domains)
+        return LeadingUnit("block", blocks, domains)
+    both = crossed and blocks >= ENOUGH_GROUPS
+    return LeadingUnit("block_domain" if both else "domain", blocks, domains)
 
 
 def usual_unit(keys: Sequence[RunKey]) -> LeadingUnit:
@@ -249,16 +211,11 @@ def usual_unit(keys: Sequence[RunKey]) -> LeadingUnit:
 
 @dataclass(frozen=True, eq=False)
 class LeadingMeans:
-    """Means of K columns in the unit that leads.
-
-    Args:
-        unit: what leads.
-        means: the means with their standard errors.
-        lines: values and clusters whose signs may be flipped together; two for blocks × domains.
-    """
+    """Means of K columns in the unit that leads."""
 
     unit: LeadingUnit
     means: ClusterMeans
+    # Values and clusters whose signs may be flipped together; two for blocks × domains.
     lines: tuple[tuple[FloatArray, Clusters], ...]
 
 
@@ -318,7 +275,6 @@ def unit_intervals(
     """The interval of the mean of ``values`` [n] by each unit."""
     intervals = {}
     for unit, means in unit_means(values[:, None], keys).items():
-        low, high = means.interval(level)
-        p = means.p_value()
-        intervals[unit] = UnitInterval(means.clusters, float(low[0]), float(high[0]), float(p[0]))
+        (low,), (high,), (p,) = (*means.interval(level), means.p_value())
+        intervals[unit] = UnitInterval(means.clusters, float(low), float(high), float(p))
     return intervals

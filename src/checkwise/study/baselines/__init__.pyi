@@ -1,13 +1,7 @@
 __all__: list[str]
 
-from checkwise.study.baselines.across_domains import LYU_CORAL as LYU_CORAL
-from checkwise.study.baselines.across_domains import LYU_MMD as LYU_MMD
-from checkwise.study.baselines.across_domains import MIXUP_ACC as MIXUP_ACC
-from checkwise.study.baselines.across_domains import MIXUP_LOSS as MIXUP_LOSS
-from checkwise.study.baselines.deployed_rows import ADVISED as ADVISED
-from checkwise.study.baselines.deployed_rows import ALL_PROBS as ALL_PROBS
-from checkwise.study.baselines.deployed_rows import CHOICE as CHOICE
-from checkwise.study.baselines.deployed_rows import DEPLOY_MEAN_PROBS as DEPLOY_MEAN_PROBS
+from checkwise.study.baselines.across_domains import ACROSS_DOMAINS as ACROSS_DOMAINS
+from checkwise.study.baselines.deployed_rows import DEPLOYED as DEPLOYED
 from checkwise.study.baselines.derived import SOURCE as SOURCE
 from checkwise.study.baselines.derived import Derived as Derived
 from checkwise.study.baselines.derived import digest_of as digest_of
@@ -19,28 +13,12 @@ from checkwise.study.baselines.derived import read_source as read_source
 from checkwise.study.baselines.derived import write as write
 from checkwise.study.baselines.deriving import DeriveResult as DeriveResult
 from checkwise.study.baselines.deriving import derive as derive
-from checkwise.study.baselines.ensemble import DIWA_GREEDY as DIWA_GREEDY
-from checkwise.study.baselines.ensemble import DIWA_UNIFORM as DIWA_UNIFORM
-from checkwise.study.baselines.ensemble import EOA as EOA
+from checkwise.study.baselines.ensemble import ENSEMBLES as ENSEMBLES
 from checkwise.study.baselines.evaluate import KEPT_BYTES as KEPT_BYTES
 from checkwise.study.baselines.evaluate import KeptOutputs as KeptOutputs
 from checkwise.study.baselines.evaluate import OpenRun as OpenRun
 from checkwise.study.baselines.evaluate import OpenRuns as OpenRuns
-from checkwise.study.baselines.means import AS_DESCRIBED as AS_DESCRIBED
-from checkwise.study.baselines.means import AS_DESCRIBED_NOBN as AS_DESCRIBED_NOBN
-from checkwise.study.baselines.means import DENSE_SWAD as DENSE_SWAD
-from checkwise.study.baselines.means import DENSE_SWAD_NOBN as DENSE_SWAD_NOBN
-from checkwise.study.baselines.means import LAWA_5 as LAWA_5
-from checkwise.study.baselines.means import MEAN_PROBS as MEAN_PROBS
-from checkwise.study.baselines.means import MEAN_PROBS_3 as MEAN_PROBS_3
-from checkwise.study.baselines.means import MEAN_PROBS_5 as MEAN_PROBS_5
-from checkwise.study.baselines.means import MEAN_WEIGHTS as MEAN_WEIGHTS
-from checkwise.study.baselines.means import MEMBERS_MEAN_PROBS as MEMBERS_MEAN_PROBS
-from checkwise.study.baselines.means import MEMBERS_MEAN_WEIGHTS as MEMBERS_MEAN_WEIGHTS
-from checkwise.study.baselines.means import SMA as SMA
-from checkwise.study.baselines.means import SOURCE_ACC_BN as SOURCE_ACC_BN
-from checkwise.study.baselines.means import SWAD as SWAD
-from checkwise.study.baselines.means import SWAD_NOBN as SWAD_NOBN
+from checkwise.study.baselines.means import MEANS as MEANS
 from checkwise.study.baselines.means import averaged as averaged
 from checkwise.study.baselines.own_models import models_of as models_of
 from checkwise.study.baselines.recipe import BATCHNORM as BATCHNORM

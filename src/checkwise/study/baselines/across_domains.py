@@ -17,10 +17,10 @@ lowest loss, the earliest on ties, among all checkpoints that did not diverge.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,13 @@ from numpy.typing import NDArray
 from checkwise.deployed import read_checkpoint
 from checkwise.errors import InputError
 from checkwise.selection import Columns, distance, normalise
-from checkwise.study.baselines.recipe import Model, Plan, Recipe, StoredRun
+from checkwise.study.baselines.recipe import (
+    Model,
+    Plan,
+    Recipe,
+    StoredRun,
+    Values,
+)
 from checkwise.study.data import seed_hash
 
 if TYPE_CHECKING:
@@ -101,9 +107,8 @@ def _check_several(run: StoredRun) -> None:
         )
 
 
-def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+def plan(run: StoredRun, params: Values) -> Plan:
     """The checkpoints of low validation loss, with their losses."""
-    (run,) = runs
     _check_several(run)
     table = Columns.of(run.trajectory)
     usable = ~table["diverged"]
@@ -118,11 +123,8 @@ def plan(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     )
 
 
-def make(
-    runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
-) -> dict[Any, Model]:
+def make(run: OpenRun, inputs: Values, params: Values) -> Model:
     """The candidate of smallest rescaled risk plus discrepancy, as it was saved."""
-    (run,) = runs
     measure = DISCREPANCIES[str(params["discrepancy"])]
     apart = []
     for step in inputs["candidates"]:
@@ -130,7 +132,7 @@ def make(
         apart.append(measure(list(source_features(run).values())))
     errors = np.array([inputs["risk"], apart])
     score = distance(normalise(errors, np.ones(len(apart), dtype=bool)), 1)
-    return {run.key: chosen(run, inputs["candidates"], score)}
+    return chosen(run, inputs["candidates"], score)
 
 
 def chosen(run: OpenRun, steps: Sequence[int], score: FloatArray) -> Model:
@@ -155,17 +157,6 @@ def source_features(run: OpenRun) -> dict[str, FloatArray]:
     return features
 
 
-LYU_MMD = Recipe(
-    "low validation loss, then risk plus MMD between domains",
-    plan,
-    make,
-    {"discrepancy": "mmd", "ratio": RATIO},
-)
-LYU_CORAL = LYU_MMD.variant(
-    "low validation loss, then risk plus CORAL distance", discrepancy="coral"
-)
-
-
 @dataclass(frozen=True, eq=False)
 class Mixture:
     """Mixed inputs of one pair of domains, the share of the first, and both labels."""
@@ -176,26 +167,22 @@ class Mixture:
     second: Tensor
 
 
-def plan_mixed(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+def plan_mixed(run: StoredRun, params: Values) -> Plan:
     """Every checkpoint whose outputs were finite."""
-    (run,) = runs
     _check_several(run)
     usable = run.trajectory.steps[~run.trajectory.diverged]
     return Plan({"candidates": usable.tolist(), "source.jsonl": run.source_digest})
 
 
-def make_mixed(
-    runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
-) -> dict[Any, Model]:
+def make_mixed(run: OpenRun, inputs: Values, params: Values) -> Model:
     """The checkpoint that does best on the mixtures, as it was saved."""
-    (run,) = runs
     mixtures = mix(run)
     scores = []
     for step in inputs["candidates"]:
         run.load(read_checkpoint(run.folder, step))
         accuracy, loss = np.mean([judge(run.algorithm.predict(m.x), m) for m in mixtures], axis=0)
         scores.append(-accuracy if params["by"] == "accuracy" else loss)
-    return {run.key: chosen(run, inputs["candidates"], np.array(scores))}
+    return chosen(run, inputs["candidates"], np.array(scores))
 
 
 def mix(run: OpenRun) -> list[Mixture]:
@@ -235,10 +222,23 @@ def judge(logits: Tensor, mixture: Mixture) -> tuple[float, float]:
     return float(correct.double().mean()), float(loss.mean())
 
 
-MIXUP_ACC = Recipe(
+_LYU = Recipe.of_each(
+    "low validation loss, then risk plus MMD between domains",
+    plan,
+    make,
+    {"discrepancy": "mmd", "ratio": RATIO},
+)
+_MIXUP = Recipe.of_each(
     "highest accuracy on validation pairs mixed across domains",
     plan_mixed,
     make_mixed,
     {"by": "accuracy"},
 )
-MIXUP_LOSS = MIXUP_ACC.variant("lowest loss on validation pairs mixed across domains", by="loss")
+ACROSS_DOMAINS: Final = {
+    "lyu-mmd": _LYU,
+    "lyu-coral": _LYU.variant(
+        "low validation loss, then risk plus CORAL distance", discrepancy="coral"
+    ),
+    "mixup-acc": _MIXUP,
+    "mixup-loss": _MIXUP.variant("lowest loss on validation pairs mixed across domains", by="loss"),
+}

@@ -79,11 +79,7 @@ def write(
     heldout: Mapping[str, Mapping[str, Any]],
     weights: bytes | None = None,
 ) -> Path:
-    """Write one result; ``weights`` is the content of a safetensors file.
-
-    The record of an older result is removed first, so that a crash never leaves it beside newer
-    files.
-    """
+    """Write one result; ``weights`` is the content of a safetensors file."""
     folder = folder_of(cohort, record.method, record.run)
     for place in (folder.parents[1], folder.parent):
         check_folder(place)

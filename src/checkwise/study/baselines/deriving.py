@@ -25,10 +25,7 @@ Claim = Callable[[Path], AbstractContextManager[bool]]
 
 @dataclass(frozen=True)
 class DeriveResult:
-    """What ``derive`` did: results made now, results that were current, runs that have nothing.
-
-    ``left`` are runs whose results could not be claimed: another worker makes them.
-    """
+    """What ``derive`` did; ``left`` are runs whose results another worker makes."""
 
     made: tuple[derived.Derived, ...]
     current: tuple[derived.Derived, ...]
@@ -75,8 +72,17 @@ def derive(
             "finishes runs.",
             code="empty",
         )
-    groups = _groups(usable if whole else _with_mates(cohort, usable, recipe), recipe)
-    _check_several(method, recipe, groups)
+    by_group: dict[tuple[Any, ...], list[StoredRun]] = {}
+    for run in usable if whole else _with_mates(cohort, usable, recipe):
+        by_group.setdefault(recipe.group_of(run.key), []).append(run)
+    groups = list(by_group.values())
+    lone = [group[0].key for group in groups if recipe.varied and len(group) < 2]
+    if lone:
+        raise InputError(
+            f"Expected several runs to combine for {method}, but {lone[0]} stands alone: train "
+            f"the study with more {recipe.varied}.",
+            code="unsupported",
+        )
     unfinished = tuple(run.key for run in runs if run not in finished_runs)
     nothing = unfinished, tuple(run.key for run in wrecked)
     missing: list[RunKey] = []
@@ -174,20 +180,3 @@ def _with_mates(
         if finished(folder) and recipe.group_of(key) in groups
     ]
     return [run for run in mates if not read_run(run.folder).all_diverged]
-
-
-def _groups(runs: Sequence[StoredRun], recipe: Recipe) -> list[list[StoredRun]]:
-    groups: dict[tuple[Any, ...], list[StoredRun]] = {}
-    for run in runs:
-        groups.setdefault(recipe.group_of(run.key), []).append(run)
-    return list(groups.values())
-
-
-def _check_several(method: str, recipe: Recipe, groups: Sequence[Sequence[StoredRun]]) -> None:
-    lone = [group[0].key for group in groups if recipe.varied and len(group) < 2]
-    if lone:
-        raise InputError(
-            f"Expected several runs to combine for {method}, but {lone[0]} stands alone: train "
-            f"the study with more {recipe.varied}.",
-            code="unsupported",
-        )

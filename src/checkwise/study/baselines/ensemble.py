@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from checkwise.deployed import average, decode, read_checkpoint
 from checkwise.errors import InputError
@@ -123,16 +123,7 @@ def _source_accuracy(host: OpenRun, model: Model) -> Fraction:
     return sum((Fraction(e["correct"], e["n"]) for e in domains), Fraction(0)) / len(domains)
 
 
-EOA = Recipe(
-    "mean of the logits of the sma of independent runs",
-    plan_eoa,
-    make_eoa,
-    needs=FROM_TRAINING,
-    share=SAME_TASK,
-    varied="hparams_seeds or trial_seeds",
-    requires={MEMBER: SMA},
-)
-DIWA_UNIFORM = Recipe(
+_DIWA = Recipe(
     "mean of the source-acc weights of runs with one start",
     plan_diwa,
     make_diwa,
@@ -141,6 +132,18 @@ DIWA_UNIFORM = Recipe(
     share=SAME_SPLIT,
     varied="hparams_seeds",
 )
-DIWA_GREEDY = DIWA_UNIFORM.variant(
-    "the same, each run added where source accuracy does not fall", greedy=True
-)
+ENSEMBLES: Final = {
+    "eoa": Recipe(
+        "mean of the logits of the sma of independent runs",
+        plan_eoa,
+        make_eoa,
+        needs=FROM_TRAINING,
+        share=SAME_TASK,
+        varied="hparams_seeds or trial_seeds",
+        requires={MEMBER: SMA},
+    ),
+    "diwa-uniform": _DIWA,
+    "diwa-greedy": _DIWA.variant(
+        "the same, each run added where source accuracy does not fall", greedy=True
+    ),
+}

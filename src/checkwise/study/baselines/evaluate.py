@@ -1,4 +1,4 @@
-"""BatchNorm statistics for weights that no minibatch has ever passed through."""
+"""Finished runs with a network to put weights into, and what those weights give."""
 
 from __future__ import annotations
 
@@ -105,11 +105,8 @@ class KeptOutputs:
     def keep(self, run: str, step: int, outputs: Outputs, seconds: float = 0.0) -> None:
         """Keep outputs and the time that they took; the oldest give way."""
         self._kept[run, step] = outputs, seconds
-        while self._size() > self._limit:
+        while sum(z.nbytes for o, _ in self._kept.values() for z in o.logits) > self._limit:
             self._kept.popitem(last=False)
-
-    def _size(self) -> int:
-        return sum(z.nbytes for outputs, _ in self._kept.values() for z in outputs.logits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,12 +251,7 @@ def open_run(
 
 
 class OpenRuns:
-    """Opens runs for several methods: a data set is read once, a checkpoint evaluated once.
-
-    Args:
-        roots: where data sets lie.
-        kept: outputs that need not be computed.
-    """
+    """Opens runs for several methods: a data set is read once, a checkpoint evaluated once."""
 
     def __init__(
         self, roots: Mapping[str, str] | None = None, kept: KeptOutputs | None = None

@@ -8,7 +8,7 @@ trained.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from checkwise.study.baselines.recipe import (
     Plan,
     Recipe,
     StoredRun,
+    Values,
 )
 
 if TYPE_CHECKING:
@@ -40,9 +41,8 @@ if TYPE_CHECKING:
 VALLEY = {"n_converge": 3, "n_tolerance": 6, "tolerance_ratio": 0.3}
 
 
-def plan_valley(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+def plan_valley(run: StoredRun, params: Values) -> Plan:
     """The steps in the loss valley of the mean source-validation NLL."""
-    (run,) = runs
     table = Columns.of(run.trajectory)
     usable = ~table["diverged"]
     steps = table["step"][usable].tolist()
@@ -71,15 +71,13 @@ def _equally(run: StoredRun, steps: Sequence[int], *notes: str, **facts: Any) ->
     return Plan({**inputs, "source.jsonl": run.source_digest}, notes)
 
 
-def plan_alone(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+def plan_alone(run: StoredRun, params: Values) -> Plan:
     """The one checkpoint that source-acc picks: what re-estimation does without averaging."""
-    (run,) = runs
     return _equally(run, [select(run.trajectory, "source-acc", guard=False).step])
 
 
-def plan_feasible(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+def plan_feasible(run: StoredRun, params: Values) -> Plan:
     """The feasible steps of ac-nc from the best rank down."""
-    (run,) = runs
     chosen = select(run.trajectory, "ac-nc", guard=False, delta_pp=params["delta_pp"])
     order = np.argsort(chosen.rank)[: len(chosen.feasible_steps)]
     steps = run.trajectory.steps[order].tolist()
@@ -87,27 +85,24 @@ def plan_feasible(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     return _equally(run, steps, *notes, feasible=len(steps))
 
 
-def plan_members(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+def plan_members(run: StoredRun, params: Values) -> Plan:
     """All checkpoints within a point of the best in order of time, or ``k`` of them."""
-    (run,) = runs
     near = select(run.trajectory, NEAR_BEST, guard=False, delta_pp=params["delta_pp"])
     steps = list(members(near, params["k"], delta_pp=params["delta_pp"]))
     notes = ("only one checkpoint is near the best: this is it",) if len(steps) == 1 else ()
     return _equally(run, steps, *notes, feasible=len(near.feasible_steps))
 
 
-def plan_last(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+def plan_last(run: StoredRun, params: Values) -> Plan:
     """The last ``k`` checkpoints that did not diverge; all of them where a run has fewer."""
-    (run,) = runs
     steps = run.trajectory.steps[~run.trajectory.diverged].tolist()[-params["k"] :]
     few = len(steps) < params["k"]
     notes = (f"the run has only {len(steps)} checkpoints to average",) if few else ()
     return _equally(run, steps, *notes)
 
 
-def plan_kept(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
+def plan_kept(run: StoredRun, params: Values) -> Plan:
     """The one file with an average that the run left."""
-    (run,) = runs
     name = str(params["average"])
     file = layout.average_file(name)
     if not has_file(run.folder, file):
@@ -119,32 +114,23 @@ def plan_kept(runs: Sequence[StoredRun], params: Mapping[str, Any]) -> Plan:
     return Plan({file: digest_of(run.folder, file)})
 
 
-def make(
-    runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
-) -> dict[Any, Model]:
+def make(run: OpenRun, inputs: Values, params: Values) -> Model:
     """The mean of the planned weights, BatchNorm re-estimated unless ``minibatches`` is 0."""
-    (run,) = runs
-    return {run.key: averaged(run, inputs, minibatches=params["minibatches"])}
+    return averaged(run, inputs, minibatches=params["minibatches"])
 
 
-def make_probabilities(
-    runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
-) -> dict[Any, Model]:
+def make_probabilities(run: OpenRun, inputs: Values, params: Values) -> Model:
     """An ensemble whose probabilities are the mean; it has no weights of its own."""
     from checkwise.study.baselines.evaluate import mean_log_probabilities
 
-    (run,) = runs
     outputs = [run.checkpoint_outputs(step) for step in inputs["steps"]]
-    return {run.key: Model(mean_log_probabilities(outputs), None)}
+    return Model(mean_log_probabilities(outputs), None)
 
 
-def make_kept(
-    runs: Sequence[OpenRun], inputs: Mapping[str, Any], params: Mapping[str, Any]
-) -> dict[Any, Model]:
+def make_kept(run: OpenRun, inputs: Values, params: Values) -> Model:
     """The average that the run left, with BatchNorm re-estimated."""
-    (run,) = runs
     weights = read_average(run.folder, str(params["average"]))
-    return {run.key: with_batchnorm(run, weights, params["minibatches"])}
+    return with_batchnorm(run, weights, params["minibatches"])
 
 
 def averaged(run: OpenRun, inputs: Mapping[str, Any], *, minibatches: int) -> Model:
@@ -168,63 +154,82 @@ def with_batchnorm(run: OpenRun, weights: Mapping[str, Any], minibatches: int) -
     return Model(run.outputs(state), state, notes)
 
 
-SWAD = Recipe(
+_SWAD = Recipe.of_each(
     "mean of the checkpoints in the loss valley, BatchNorm re-estimated",
     plan_valley,
     make,
     {**VALLEY, "mode": "faithful", **BATCHNORM},
 )
-AS_DESCRIBED = SWAD.variant("the same with each checkpoint of the valley once", mode="as-described")
-SWAD_NOBN = SWAD.variant("swad with the BatchNorm buffers of its first checkpoint", minibatches=0)
-AS_DESCRIBED_NOBN = AS_DESCRIBED.variant("swad-as-described, buffers of its first", minibatches=0)
-SOURCE_ACC_BN = Recipe(
-    "source-acc with BatchNorm re-estimated: swad's control", plan_alone, make, BATCHNORM
+_AS_DESCRIBED = _SWAD.variant(
+    "the same with each checkpoint of the valley once", mode="as-described"
 )
 _FEASIBLE = {"delta_pp": str(DELTA_PP)}
-MEAN_WEIGHTS = Recipe(
-    "mean of the parameters of every feasible checkpoint",
-    plan_feasible,
-    make,
-    {**_FEASIBLE, **BATCHNORM},
-)
-MEAN_PROBS = Recipe(
-    "mean of the predictions of every feasible checkpoint",
-    plan_feasible,
-    make_probabilities,
-    _FEASIBLE,
-)
 _MEMBERS = {"delta_pp": MEMBERS_DELTA_PP, "k": None}
-MEMBERS_MEAN_PROBS = Recipe(
+_MEAN_PROBS = Recipe.of_each(
     "mean probabilities of every checkpoint within 1 point of the best",
     plan_members,
     make_probabilities,
     _MEMBERS,
 )
-MEAN_PROBS_3 = MEMBERS_MEAN_PROBS.variant(
-    "mean probabilities of 3 spread over these checkpoints", k=3
-)
-MEAN_PROBS_5 = MEMBERS_MEAN_PROBS.variant(
-    "mean probabilities of 5 spread over these checkpoints", k=5
-)
-MEMBERS_MEAN_WEIGHTS = Recipe(
-    "mean parameters of every checkpoint within 1 point of the best",
-    plan_members,
-    make,
-    {**_MEMBERS, **BATCHNORM},
-)
-LAWA_5 = Recipe(
-    "mean of the parameters of the last five checkpoints", plan_last, make, {"k": 5, **BATCHNORM}
-)
-SMA = Recipe(
+SMA = Recipe.of_each(
     "mean of the weights of every update from step 100 on",
     plan_kept,
     make_kept,
     {"average": "sma", **BATCHNORM},
     needs=FROM_TRAINING,
 )
-DENSE_SWAD = SMA.variant(
+_DENSE_SWAD = SMA.variant(
     "mean of the weights of every update in the loss valley", average="dense-swad"
 )
-DENSE_SWAD_NOBN = DENSE_SWAD.variant(
-    "dense-swad with the BatchNorm buffers of the last update", minibatches=0
-)
+MEANS: Final = {
+    "swad": _SWAD,
+    "swad-as-described": _AS_DESCRIBED,
+    "swad-nobn": _SWAD.variant(
+        "swad with the BatchNorm buffers of its first checkpoint", minibatches=0
+    ),
+    "swad-as-described-nobn": _AS_DESCRIBED.variant(
+        "swad-as-described, buffers of its first", minibatches=0
+    ),
+    "source-acc-bn": Recipe.of_each(
+        "source-acc with BatchNorm re-estimated: swad's control",
+        plan_alone,
+        make,
+        BATCHNORM,
+    ),
+    "ac-nc-mean-weights": Recipe.of_each(
+        "mean of the parameters of every feasible checkpoint",
+        plan_feasible,
+        make,
+        {**_FEASIBLE, **BATCHNORM},
+    ),
+    "ac-nc-mean-probs": Recipe.of_each(
+        "mean of the predictions of every feasible checkpoint",
+        plan_feasible,
+        make_probabilities,
+        _FEASIBLE,
+    ),
+    "mean-probs": _MEAN_PROBS,
+    **{
+        f"mean-probs-{k}": _MEAN_PROBS.variant(
+            f"mean probabilities of {k} spread over these checkpoints", k=k
+        )
+        for k in (3, 5)
+    },
+    "mean-weights": Recipe.of_each(
+        "mean parameters of every checkpoint within 1 point of the best",
+        plan_members,
+        make,
+        {**_MEMBERS, **BATCHNORM},
+    ),
+    "lawa-5": Recipe.of_each(
+        "mean of the parameters of the last five checkpoints",
+        plan_last,
+        make,
+        {"k": 5, **BATCHNORM},
+    ),
+    "sma": SMA,
+    "dense-swad": _DENSE_SWAD,
+    "dense-swad-nobn": _DENSE_SWAD.variant(
+        "dense-swad with the BatchNorm buffers of the last update", minibatches=0
+    ),
+}

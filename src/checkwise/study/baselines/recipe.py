@@ -69,36 +69,46 @@ class Model:
     notes: tuple[str, ...] = ()
 
 
-Planner: TypeAlias = Callable[[Sequence[StoredRun], Mapping[str, Any]], Plan]
-Maker: TypeAlias = Callable[
-    ["Sequence[OpenRun]", Mapping[str, Any], Mapping[str, Any]], Mapping[RunKey, Model]
-]
+Values: TypeAlias = Mapping[str, Any]
+Planner: TypeAlias = Callable[[Sequence[StoredRun], Values], Plan]
+Maker: TypeAlias = Callable[["Sequence[OpenRun]", Values, Values], Mapping[RunKey, Model]]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make one method's models.
+    """How to make one method's models."""
 
-    Args:
-        summary: one line on the model that it makes.
-        plan: decides from logs alone what goes in; it must be cheap.
-        make: one model for every run of a group, evaluated on that run's own splits.
-        params: all parameters with their defaults.
-        needs: what has to be there; ``training`` where runs are trained for it.
-        share: the coordinates that the runs of a group have in common; by default all of them,
-            so that every run is its own group.
-        varied: the seeds of which a study needs more than one; empty where one run is enough.
-        requires: method → recipe of results that have to exist for every run of the group.
-    """
-
-    summary: str
-    plan: Planner
-    make: Maker
-    params: Mapping[str, Any] = field(default_factory=dict)
-    needs: Needs = FROM_WEIGHTS
+    summary: str  # one line on the model that it makes
+    plan: Planner  # decides from logs alone what goes in; it must be cheap
+    make: Maker  # one model for every run of a group, evaluated on that run's own splits
+    params: Mapping[str, Any] = field(default_factory=dict)  # all parameters with their defaults
+    needs: Needs = FROM_WEIGHTS  # what has to be there; ``training`` where runs are trained for it
+    # the coordinates that the runs of a group have in common; by default all of them, so that every
+    # run is its own group
     share: tuple[str, ...] = EVERY_COORDINATE
-    varied: str = ""
+    varied: str = (
+        ""  # the seeds of which a study needs more than one; empty where one run is enough
+    )
+    # method → recipe of results that have to exist for every run of the group
     requires: Mapping[str, Recipe] = field(default_factory=dict)
+
+    @classmethod
+    def of_each(
+        cls,
+        summary: str,
+        plan: Callable[[StoredRun, Values], Plan],
+        make: Callable[[OpenRun, Values, Values], Model],
+        params: Values,
+        needs: Needs = FROM_WEIGHTS,
+    ) -> Recipe:
+        """A recipe that makes a model of every run by itself."""
+        return cls(
+            summary,
+            lambda runs, params: plan(runs[0], params),
+            lambda runs, inputs, params: {runs[0].key: make(runs[0], inputs, params)},
+            params,
+            needs,
+        )
 
     def variant(self, summary: str, **params: Any) -> Recipe:
         """The same recipe with other defaults."""

@@ -5,9 +5,6 @@ from checkwise.study.figures.algorithms import CHANGED_METRICS as CHANGED_METRIC
 from checkwise.study.figures.algorithms import AlgorithmChange as AlgorithmChange
 from checkwise.study.figures.algorithms import algorithm_changes as algorithm_changes
 from checkwise.study.figures.algorithms import change_panel as change_panel
-from checkwise.study.figures.confident_errors import (
-    count_confident_errors as count_confident_errors,
-)
 from checkwise.study.figures.distance import DistancePoint as DistancePoint
 from checkwise.study.figures.distance import distance_points as distance_points
 from checkwise.study.figures.distance import near_best as near_best
@@ -15,7 +12,8 @@ from checkwise.study.figures.distance import scatter_points as scatter_points
 from checkwise.study.figures.kendall import TAU_NAMES as TAU_NAMES
 from checkwise.study.figures.kendall import KendallFacts as KendallFacts
 from checkwise.study.figures.kendall import rank_agreements as rank_agreements
-from checkwise.study.figures.shared_errors import count_shared_errors as count_shared_errors
+from checkwise.study.figures.one_run import count_confident_errors as count_confident_errors
+from checkwise.study.figures.one_run import count_shared_errors as count_shared_errors
 from checkwise.study.figures.style import COLOURS as COLOURS
 from checkwise.study.figures.style import GREY as GREY
 from checkwise.study.figures.style import MARKERS as MARKERS

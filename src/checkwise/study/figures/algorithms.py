@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from checkwise.selection import DEFAULT_RULE
-from checkwise.study import Pool, by_units, contrasts, method
+from checkwise.study import Pool, contrasts, method
 from checkwise.study.figures import style
 
 if TYPE_CHECKING:
@@ -26,10 +26,7 @@ CHANGE_NAMES = {"target_accuracy": "Δ target accuracy (points)", "target_nll": 
 
 @dataclass(frozen=True)
 class AlgorithmChange:
-    """One rule − the reference on one algorithm's runs; its 95% interval is over ``over``.
-
-    ``data`` and ``role`` are those of the figure.
-    """
+    """One rule − the reference on one algorithm's runs; its 95% interval is over ``over``."""
 
     algorithm: str
     rule: str
@@ -66,7 +63,7 @@ def algorithm_changes(pool: Pool) -> tuple[AlgorithmChange, ...]:
                     reference=pool.reference.label,
                     over=c.over,
                 )
-                for c in by_units(table, contrasts(table))
+                for c in contrasts(table)
             ]
     return tuple(all_changes)
 

@@ -56,11 +56,9 @@ def target_distance(pool: Pool, key: RunKey) -> NDArray[np.float64]:
 
 
 def distance_points(pool: Pool, rules: Sequence[Row] = ()) -> tuple[DistancePoint, ...]:
-    """A point per rule, over the runs in which every rule's choice has finite target values.
-
-    By default the rules of the paper, and those that the pool is about.
-    """
-    rules = rules or _usual(pool)
+    """A point per rule, over the runs in which every rule's choice has finite target values."""
+    about = (pool.reference, pool.rule)
+    rules = rules or [*RULES, *(row for row in about if row.label not in RULES)]
     distances = {key: target_distance(pool, key) for key in pool.keys}
     rows = {
         key: {int(step): t for t, step in enumerate(pool.trajectory(key).steps.tolist())}
@@ -86,11 +84,6 @@ def distance_points(pool: Pool, rules: Sequence[Row] = ()) -> tuple[DistancePoin
         )
         for rule in rules
     )
-
-
-def _usual(pool: Pool) -> list[Row]:
-    others: list[Row] = [row for row in (pool.reference, pool.rule) if row.label not in RULES]
-    return [*RULES, *others]
 
 
 def draw(points: Sequence[DistancePoint]) -> Figure:

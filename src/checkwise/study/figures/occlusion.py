@@ -1,4 +1,4 @@
-"""Occlusion maps: which patches of one image a prediction and its true-label loss rest on."""
+"""Occlusion maps: which patches of one image of an unseen domain two checkpoints rest on."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.metrics import BINS
-from checkwise.study import ImageCase, Predictions
+from checkwise.records import RunKey
+from checkwise.store import has_file, layout
+from checkwise.study import FloatArray, Predictions
 from checkwise.study.figures import style
+from checkwise.study.folder import CohortRecord, unseal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import Tensor
 
-FloatArray = NDArray[np.float64]
+    from checkwise.study.baselines import OpenRun
+    from checkwise.study.data import DomainDataset
+
 Predict = Callable[[FloatArray], Any]
 
 PATCH = 16
@@ -25,22 +31,144 @@ TOP = 3
 
 
 @dataclass(frozen=True, eq=False)
+class ImageCase:
+    """An example of a held-out domain, and what a figure of it needs."""
+
+    domain: str  # where the example is: the ``row``-th that the run was evaluated on
+    row: int
+    label: int  # its class; ``classes`` names all of them
+    classes: tuple[str, ...]
+    pixels: NDArray[np.uint8]  # [height, width, channels], 0–255
+    image: FloatArray  # the same as the network takes it, [channels, height, width]
+    # an image of the same class from ``exemplar_domain``, a source domain
+    exemplar: NDArray[np.uint8] | None
+    exemplar_domain: str
+    # by name of a checkpoint, images like ``image`` [n, …] in, logits [n, C] out
+    predict: Mapping[str, Predict]
+    # by the same names, logits on every evaluated example of the domain
+    predictions: Mapping[str, Predictions]
+
+
+def image_case(
+    cohort: CohortRecord,
+    key: RunKey,
+    steps: Mapping[str, int],
+    roots: Mapping[str, str],
+    *,
+    row: int | None = None,
+) -> ImageCase:
+    """Open a held-out image, which marks the cohort; by default the one they differ most about."""
+    from checkwise.deployed import read_checkpoint
+    from checkwise.study.baselines import OpenRuns
+    from checkwise.study.sweep import Study, open_spec
+
+    folder = cohort.runs[key]
+    for step in steps.values():
+        if not has_file(folder, layout.checkpoint_file(step)):
+            raise InputError(
+                f"Expected the weights of step {step} of {key}, but there are none: occlusion "
+                "needs checkpoints; train with `keep` under [records] of the study, and do not "
+                "move weights away.",
+                code="missing",
+            )
+    spec = next(spec for spec in Study.from_dict(cohort.study).data if spec.name == key.dataset)
+    raw = open_spec(spec, roots)
+    if raw.kind == "features":
+        raise InputError(
+            f"Expected images to cover in patches, but {key.dataset} holds features: occlusion "
+            "needs a study whose data are images.",
+            code="unsupported",
+        )
+    run = OpenRuns(roots)(cohort, key)
+    domain = key.held_out[0]
+    part = next(part for part in run.parts if part.role == "heldout" and part.domain == domain)
+    if row is not None and not 0 <= row < len(part.rows):
+        raise InputError(
+            f"Expected --example between 0 and {len(part.rows) - 1}, the evaluated images of the "
+            f"held-out domain, but got {row}."
+        )
+    weights = {name: read_checkpoint(folder, step) for name, step in steps.items()}
+    unseal(folder)
+    outputs = {name: run.outputs(of_step) for name, of_step in weights.items()}
+    predictions = {
+        name: Predictions(steps[name], domain, output.of("heldout")[domain][0], part.labels)
+        for name, output in outputs.items()
+    }
+    losses = [of_checkpoint.examples.nll for of_checkpoint in predictions.values()]
+    at = int(np.abs(losses[0] - losses[-1]).argmax()) if row is None else row
+    pixels = raw.x[part.index][part.rows[at]]
+    label = int(part.labels[at])
+    exemplar, source = _exemplar(raw, key, label)
+    return ImageCase(
+        domain=domain,
+        row=at,
+        label=label,
+        classes=raw.classes,
+        pixels=pixels,
+        image=_as_input(run, pixels),
+        exemplar=exemplar,
+        exemplar_domain=source,
+        predict={name: _predictor(run, of_step) for name, of_step in weights.items()},
+        predictions=predictions,
+    )
+
+
+def _predictor(run: OpenRun, weights: Mapping[str, Tensor]) -> Predict:
+    """From network inputs to logits: the frozen part of a backbone, if any, then what learned."""
+    import torch
+
+    from checkwise.study.train import backbone_named, frozen_part
+
+    network = run.config.network
+    frozen = None
+    if network.kind == "backbone":
+        frozen = frozen_part(backbone_named(network.backbone), network.tune).module
+
+    def predict(images: FloatArray) -> Any:
+        run.load(weights)
+        with torch.inference_mode():
+            x = torch.from_numpy(np.asarray(images, dtype=np.float32))
+            x = x if frozen is None else frozen(x)
+            return run.algorithm.predict(x.to(run.data.device)).float().cpu().numpy()
+
+    return predict
+
+
+def _as_input(run: OpenRun, pixels: NDArray[np.uint8]) -> FloatArray:
+    import torch
+
+    from checkwise.study.train import backbone_named
+
+    network = run.config.network
+    channels_first = np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    if network.kind != "backbone":
+        return channels_first.astype(np.float64) / 255
+    batch = torch.from_numpy(channels_first)[None]
+    normalised = backbone_named(network.backbone).normalise(batch)[0]
+    return np.asarray(normalised.double().numpy())
+
+
+def _exemplar(raw: DomainDataset, key: RunKey, label: int) -> tuple[NDArray[np.uint8] | None, str]:
+    for index, domain in enumerate(raw.domains):
+        rows = np.flatnonzero(raw.y[index] == label)
+        if domain not in key.held_out and len(rows):
+            return raw.x[index][rows[0]], domain
+    return None, ""
+
+
+@dataclass(frozen=True, eq=False)
 class Occlusion:
-    """One checkpoint on one image.
+    """One checkpoint on one image."""
 
-    Args:
-        confidence: decrease of the probability of the class predicted for the whole image, per
-            masked patch; positive where the patch supports the prediction.
-        nll: increase of the true label's NLL; positive where the patch supports the true class.
-        predicted: that class, fixed from the unmasked image.
-        top: the largest probabilities of the unmasked image, (class, probability).
-        bin_gap: |confidence − accuracy| of the confidence bin the example falls in; nan if unknown.
-    """
-
+    # decrease of the probability of the class predicted for the whole image, per masked patch;
+    # positive where the patch supports the prediction
     confidence: FloatArray
+    # increase of the true label's NLL; positive where the patch supports the true class
     nll: FloatArray
-    predicted: int
+    predicted: int  # that class, fixed from the unmasked image
+    # the largest probabilities of the unmasked image, (class, probability)
     top: tuple[tuple[int, float], ...]
+    # |confidence − accuracy| of the confidence bin the example falls in; nan if unknown
     bin_gap: float = float("nan")
 
 
@@ -53,16 +181,7 @@ def facts(
     fill: float = 0.0,
     bin_gap: float = float("nan"),
 ) -> Occlusion:
-    """Mask one patch after the other.
-
-    Args:
-        predict: normalised images [n, channels, height, width] in, logits [n, C] out.
-        image: one normalised image [channels, height, width].
-        label: its class.
-        patch: side and stride of the patches; the image's sides are multiples of it.
-        fill: what masked pixels are set to; 0 is the mean of a normalised image.
-        bin_gap: passed through to the figure.
-    """
+    """Mask one patch after the other of one normalised ``image`` [channels, height, width]."""
     _, height, width = image.shape
     if height % patch or width % patch:
         raise InputError(
@@ -144,11 +263,7 @@ def draw(
     classes: Mapping[int, str],
     exemplar: FloatArray | None = None,
 ) -> Figure:
-    """A row per checkpoint: exemplar, image, both maps (one scale per metric), top-3 bars.
-
-    ``image`` and ``exemplar`` (of the true class, from a source domain) are [height, width, 3] in
-    0–1 for display.
-    """
+    """A row per checkpoint: exemplar, image, both maps (one scale per metric), top-3 bars."""
     figure = style.new_figure(2.2, 1.6 * len(by_checkpoint))
     scales = {
         name: max(float(np.abs(getattr(o, name)).max()) for o in by_checkpoint.values()) or 1.0

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from checkwise.errors import InputError
-from checkwise.study import Group, Pool, by_units, contrasts, method
+from checkwise.study import Group, Pool, contrasts, method
 from checkwise.study.figures import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DELTAS = ("0", "0.1", "0.25", "0.5", "0.75", "1.0", "1.5", "2.0")
-METRICS = ("target_accuracy", "target_nll", "target_ece", "target_cwece")
 NAMES = {
     "target_accuracy": "Δ accuracy (points)",
     "target_nll": "Δ NLL",
     "target_ece": "Δ ECE (×100)",
     "target_cwece": "Δ CwECE (×100)",
 }
+METRICS = tuple(NAMES)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def facts(pool: Pool, group: Group | None = None) -> tuple[AtTolerance, ...]:
     for delta in DELTAS:
         rule = method(pool.rule, delta_pp=delta)
         table = pool.differences(rule, pool.reference, METRICS, group.keep)
-        rows = by_units(table, contrasts(table))
+        rows = contrasts(table)
         columns = pool.columns(rule)
         by_tolerance.append(
             AtTolerance(
@@ -73,24 +73,23 @@ def draw(by_tolerance: Sequence[AtTolerance]) -> Figure:
     """One panel per metric with its interval, and one for the size of the feasible set."""
     figure = style.new_figure(2.0, 3.6)
     deltas = [at.delta_pp for at in by_tolerance]
-    for panel, metric in enumerate(METRICS):
-        axes = style.plain_axes(
-            figure.add_subplot(2, 3, panel + 1), ylabel=NAMES[metric], xlabel="δ (points)"
-        )
-        mean, low, high = zip(*(at.changes[metric] for at in by_tolerance), strict=True)
-        axes.axhline(0, color=style.GREY, lw=0.8)
-        axes.fill_between(deltas, low, high, color=style.COLOURS[5], alpha=0.3, lw=0)
-        axes.plot(deltas, mean, color=style.COLOURS[0], marker="o", ms=3, lw=1.2)
-    axes = style.plain_axes(
-        figure.add_subplot(2, 3, 5), ylabel="Mean feasible checkpoints", xlabel="δ (points)"
-    )
+    curves: dict[str, tuple[Sequence[float], str, str]] = {
+        NAMES[metric]: ([at.changes[metric][0] for at in by_tolerance], style.COLOURS[0], "o")
+        for metric in METRICS
+    }
     candidates = [at.candidates for at in by_tolerance]
-    axes.plot(deltas, candidates, color=style.COLOURS[2], marker="s", ms=3, lw=1.2)
-    axes = style.plain_axes(
-        figure.add_subplot(2, 3, 6), ylabel="Mean source gap (points)", xlabel="δ (points)"
-    )
+    curves["Mean feasible checkpoints"] = (candidates, style.COLOURS[2], "s")
     gaps = [at.gap_pp for at in by_tolerance]
-    axes.plot(deltas, gaps, color=style.COLOURS[1], marker="^", ms=3, lw=1.2)
+    curves["Mean source gap (points)"] = (gaps, style.COLOURS[1], "^")
+    for panel, (name, (values, colour, marker)) in enumerate(curves.items()):
+        axes = style.plain_axes(
+            figure.add_subplot(2, 3, panel + 1), ylabel=name, xlabel="δ (points)"
+        )
+        if panel < len(METRICS):
+            _, low, high = zip(*(at.changes[METRICS[panel]] for at in by_tolerance), strict=True)
+            axes.axhline(0, color=style.GREY, lw=0.8)
+            axes.fill_between(deltas, low, high, color=style.COLOURS[5], alpha=0.3, lw=0)
+        axes.plot(deltas, values, color=colour, marker=marker, ms=3, lw=1.2)
     first = by_tolerance[0]
     about = f"{first.contrast}, {first.data}, {first.n} runs, {first.role}"
     figure.suptitle(f"{about}, 95% over {first.over}", fontsize=8)

@@ -10,7 +10,7 @@ import numpy as np
 
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import Selection, select, select_many
+from checkwise.selection import Selection
 from checkwise.study import Pool
 from checkwise.study.figures import style
 
@@ -30,25 +30,15 @@ class Mark:
 
 @dataclass(frozen=True)
 class TrajectoryFacts:
-    """Source validation over the steps of one run, on the reported scale.
+    """Source validation over the steps of one run, on the reported scale."""
 
-    Args:
-        name: which run.
-        steps: every step, in order.
-        accuracy: mean source accuracy in percent; nan where diverged.
-        feasible: inside the tolerance.
-        delta_pp: the tolerance in points.
-        metrics: ``nll`` and ``cwece`` where the run has them.
-        marks: the choices shown.
-    """
-
-    name: str
-    steps: tuple[int, ...]
-    accuracy: tuple[float, ...]
-    feasible: tuple[bool, ...]
-    delta_pp: float
-    metrics: Mapping[str, tuple[float, ...]]
-    marks: tuple[Mark, ...]
+    name: str  # which run
+    steps: tuple[int, ...]  # every step, in order
+    accuracy: tuple[float, ...]  # mean source accuracy in percent; nan where diverged
+    feasible: tuple[bool, ...]  # inside the tolerance
+    delta_pp: float  # the tolerance in points
+    metrics: Mapping[str, tuple[float, ...]]  # ``nll`` and ``cwece`` where the run has them
+    marks: tuple[Mark, ...]  # the choices shown
 
     @property
     def reliability(self) -> str | None:
@@ -65,21 +55,16 @@ def median_run(sizes: Sequence[int]) -> int:
 
 def example(pool: Pool) -> RunKey:
     """The run with the median number of feasible checkpoints; no target is looked at."""
-    runs = {key: pool.trajectory(key) for key in pool.keys}
-    chosen = select_many(runs, pool.rule.rule, guard=False, **pool.rule.params)
+    chosen = pool.selections(pool.rule)
     return pool.keys[median_run([len(chosen[key].feasible_steps) for key in pool.keys])]
 
 
 def facts(pool: Pool, key: RunKey | None = None) -> TrajectoryFacts:
     """What is drawn about one run: the given one, or a typical one."""
-    pool.rule.check_is_rule()
-    pool.reference.check_is_rule()
+    chosen = [pool.selections(row) for row in (pool.rule, pool.reference)]
     key = key or example(pool)
-    run = pool.trajectory(key)
-    rule, reference = (
-        select(run, row.rule, guard=False, **row.params) for row in (pool.rule, pool.reference)
-    )
-    return trajectory_facts(run, rule, [reference], str(key))
+    rule, reference = (of_rule[key] for of_rule in chosen)
+    return trajectory_facts(pool.trajectory(key), rule, [reference], str(key))
 
 
 def trajectory_facts(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from checkwise.errors import InputError, MissingMetricError
 from checkwise.records import RunKey
-from checkwise.selection import select_many
 from checkwise.store import read_run
 from checkwise.study import (
     Cohort,
@@ -17,25 +16,20 @@ from checkwise.study import (
     Pool,
     Predictions,
     Rehearsal,
-    has_heldout,
-    image_case,
     read_heldout,
 )
 from checkwise.study.figures import (
     algorithms,
-    confident_errors,
     distance,
     kendall,
     learning_rate,
     occlusion,
-    reliability,
-    risk_coverage,
-    shared_errors,
+    one_run,
     style,
     tolerance,
     trajectory,
 )
-from checkwise.study.folder import open_cohort
+from checkwise.study.folder import has_sealed_logits, open_cohort
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,18 +37,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shown:
-    """What is drawn: runs with the rule and reference they are about, and one run and example.
+    """What is drawn: runs with the rule and reference they are about, and one run and example."""
 
-    Args:
-        pool: the runs.
-        run: the run that figures of a single run show; a typical one by default.
-        example: the image of its held-out domain that occlusion covers, by number.
-        roots: where data sets lie, for figures that compute from weights.
-    """
-
-    pool: Pool
-    run: RunKey | None = None
-    example: int | None = None
+    pool: Pool  # the runs
+    run: RunKey | None = None  # the run that figures of a single run show; a typical one by default
+    example: int | None = None  # the image of its held-out domain that occlusion covers, by number
+    # where data sets lie, for figures that compute from weights
     roots: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -67,17 +55,9 @@ Draw = Callable[[Shown], "Figure"]
 
 
 def chosen_steps(shown: Shown) -> dict[RunKey, dict[str, int]]:
-    """The steps that reference and rule choose in every run that may be shown.
-
-    Runs in which they choose different checkpoints come first; targets are not looked at.
-    """
+    """The steps that reference and rule choose; runs in which these differ come first."""
     pool = shown.pool
-    for row in shown.rows:
-        row.check_is_rule()
-    runs = {key: pool.trajectory(key) for key in pool.keys}
-    chosen = {
-        row.label: select_many(runs, row.rule, guard=False, **row.params) for row in shown.rows
-    }
+    chosen = {row.label: pool.selections(row) for row in shown.rows}
     keys = [shown.run] if shown.run is not None else list(pool.keys)
     steps = {key: {name: by_run[key].step for name, by_run in chosen.items()} for key in keys}
     return dict(sorted(steps.items(), key=lambda item: len(set(item[1].values())) == 1))
@@ -87,7 +67,7 @@ def example_predictions(shown: Shown) -> tuple[RunKey, dict[str, Predictions]]:
     """A run and the held-out logits of both choices: the run that was named, or the first."""
     for key, steps in chosen_steps(shown).items():
         folder, domain = shown.pool.folder(key), key.held_out[0]
-        if all(has_heldout(folder, domain, step) for step in steps.values()):
+        if all(has_sealed_logits(folder, domain, step) for step in steps.values()):
             return key, {name: read_heldout(folder, domain, step) for name, step in steps.items()}
     raise InputError(
         "Expected saved held-out logits at both choices of a run, but there are none: "
@@ -112,7 +92,7 @@ def _of_one_run(draw: Callable[[dict[str, Predictions]], Figure]) -> Draw:
 def _occlusion(shown: Shown) -> Figure:
     run, steps = next(iter(chosen_steps(shown).items()))
     cohort = open_cohort(shown.pool.folder(run).absolute().parents[1])
-    case = image_case(cohort, run, steps, shown.roots, row=shown.example)
+    case = occlusion.image_case(cohort, run, steps, shown.roots, row=shown.example)
     figure = occlusion.draw_case(case, occlusion.case_facts(case))
     how = "the example that they differ most about" if shown.example is None else "one example"
     figure.suptitle(f"{run}\n{how}: image {case.row} of {case.domain}", fontsize=8)
@@ -127,20 +107,18 @@ FIGURES: dict[str, Draw] = {
     "tolerance": lambda shown: tolerance.draw(tolerance.facts(shown.pool)),
     "learning-rate": lambda shown: learning_rate.draw(learning_rate.facts(shown.pool)),
     "confident-errors": _of_one_run(
-        lambda predictions: confident_errors.draw(
-            confident_errors.count_confident_errors(predictions)
-        )
+        lambda both: one_run.draw_confident_errors(one_run.count_confident_errors(both))
     ),
     "shared-errors": _of_one_run(
-        lambda predictions: shared_errors.draw(
-            shared_errors.count_shared_errors(*predictions.values()), list(predictions)
+        lambda both: one_run.draw_shared_errors(
+            one_run.count_shared_errors(*both.values()), list(both)
         )
     ),
     "reliability": _of_one_run(
-        lambda predictions: reliability.draw(reliability.facts(predictions))
+        lambda both: one_run.draw_reliability(one_run.reliability_diagrams(both))
     ),
     "risk-coverage": _of_one_run(
-        lambda predictions: risk_coverage.draw(risk_coverage.facts(predictions))
+        lambda both: one_run.draw_risk_coverage(one_run.risk_curves(both))
     ),
     "occlusion": _occlusion,
 }
@@ -160,14 +138,7 @@ def write_figures(
     example: int | None = None,
     roots: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, str | None]]:
-    """Write figures one by one: each name, and why it could not be drawn if it could not.
-
-    Args:
-        cohorts: what to draw; a :class:`Pool` also says which rule and reference.
-        folder: where PDF and PNG go.
-        only: names from ``FIGURES``; all by default.
-        run, example, roots: see :class:`Shown`.
-    """
+    """Write figures one by one: each name, and why it could not be drawn if it could not."""
     shown = Shown(Pool.of(cohorts), run, example, dict(roots or {}))
     unknown = [name for name in only if name not in FIGURES]
     if unknown:

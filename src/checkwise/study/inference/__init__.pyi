@@ -11,7 +11,6 @@ from checkwise.study.inference.hypotheses import ALPHA as ALPHA
 from checkwise.study.inference.hypotheses import ENUMERATED as ENUMERATED
 from checkwise.study.inference.hypotheses import POWER as POWER
 from checkwise.study.inference.hypotheses import equivalence as equivalence
-from checkwise.study.inference.hypotheses import equivalence_of as equivalence_of
 from checkwise.study.inference.hypotheses import holm as holm
 from checkwise.study.inference.hypotheses import max_t as max_t
 from checkwise.study.inference.hypotheses import (

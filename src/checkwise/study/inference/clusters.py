@@ -43,10 +43,6 @@ class Clusters:
         pairs = zip(self.of.tolist(), other.of.tolist(), strict=True)
         return numbered(list(pairs), f"{self.name} and {other.name}")
 
-    def among(self, keep: NDArray[np.bool_]) -> Clusters:
-        """The clusters of the runs where ``keep`` is true, numbered afresh."""
-        return numbered(self.of[keep].tolist(), self.name)
-
 
 def numbered(labels: Sequence[Hashable], name: str) -> Clusters:
     """Clusters from any labels, numbered in order of appearance."""
@@ -57,18 +53,13 @@ def numbered(labels: Sequence[Hashable], name: str) -> Clusters:
 
 @dataclass(frozen=True, eq=False)
 class ClusterMeans:
-    """Means of K columns over runs in G clusters, with cluster-robust standard errors.
+    """Means of K columns over runs in G clusters, with cluster-robust standard errors."""
 
-    Args:
-        n, clusters: runs and clusters.
-        mean: [K], every run weighing the same.
-        error: [K] standard errors, CR1: √(G/(G−1) Σ_g (Σ_{i in g} residual_i)²) / n. With equally
-            large clusters this is the standard error of a mean of G cluster means.
-    """
-
-    n: int
+    n: int  # runs and clusters
     clusters: int
-    mean: FloatArray
+    mean: FloatArray  # [K], every run weighing the same
+    # [K] standard errors, CR1: √(G/(G−1) Σ_g (Σ_{i in g} residual_i)²) / n. With equally large
+    # clusters this is the standard error of a mean of G cluster means.
     error: FloatArray
 
     @property
@@ -150,15 +141,10 @@ def two_way_means(values: FloatArray, first: Clusters, second: Clusters) -> Clus
 
 @dataclass(frozen=True, eq=False)
 class PlaceMeans:
-    """The means of G places, and what they say about other places.
+    """The means of G places, and what they say about other places."""
 
-    Args:
-        by_place: [G] mean of the runs of each place.
-        means: their mean with its standard error s / √G and G − 1 degrees of freedom.
-    """
-
-    by_place: FloatArray
-    means: ClusterMeans
+    by_place: FloatArray  # [G] mean of the runs of each place
+    means: ClusterMeans  # their mean with its standard error s / √G and G − 1 degrees of freedom
 
     @property
     def places(self) -> int:

@@ -1,4 +1,4 @@
-"""Equivalence within a margin, and the smallest effect that a design can detect."""
+"""Tests of means over clusters: equivalence, sign flips, corrections, what can be detected."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.statistics import LEVEL, SEED, finite_table
-from checkwise.study.inference.clusters import ClusterMeans, Clusters, cluster_means
-
-FloatArray = NDArray[np.float64]
+from checkwise.study.inference.clusters import ClusterMeans, Clusters, FloatArray, cluster_means
 
 ALPHA = 0.05
 POWER = 0.8
@@ -20,40 +17,28 @@ POWER = 0.8
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Two one-sided t-tests of one mean difference against ±margin.
+    """Two one-sided t-tests of one mean difference against ±margin."""
 
-    Args:
-        mean, low, high: the difference and its 1 − 2α interval, which lies inside ±margin exactly
-            when ``p_equivalent`` is at most α.
-        p_equivalent: p-value of |difference| ≥ margin.
-        p_noninferior: p-value of being worse by at least the margin.
-    """
-
+    # the difference and its 1 − 2α interval, which lies inside ±margin exactly when
+    # ``p_equivalent`` is at most α
     mean: float
     low: float
     high: float
-    p_equivalent: float
-    p_noninferior: float
+    p_equivalent: float  # p-value of |difference| ≥ margin
+    p_noninferior: float  # p-value of being worse by at least the margin
 
 
-def equivalence(
-    values: FloatArray, groups: Clusters, margin: float, *, higher_is_better: bool
-) -> Equivalence:
-    """Test the mean of ``values`` [n] against ±``margin``, the largest harmless difference.
+def equivalence(means: ClusterMeans, margin: float, *, higher_is_better: bool) -> Equivalence:
+    """Test the first of some means against ±``margin``, the largest harmless difference.
 
     Example:
-        >>> from checkwise.study.inference.clusters import numbered
-        >>> runs = numbered(range(4), "run")
-        >>> test = equivalence(np.array([-0.1, 0.0, 0.1, 0.0]), runs, 0.5, higher_is_better=True)
+        >>> from checkwise.study.inference.clusters import cluster_means, numbered
+        >>> values = np.array([[-0.1], [0.0], [0.1], [0.0]])
+        >>> means = cluster_means(values, numbered(range(4), "run"))
+        >>> test = equivalence(means, 0.5, higher_is_better=True)
         >>> test.p_equivalent <= ALPHA, test.p_noninferior <= ALPHA
         (True, True)
     """
-    means = cluster_means(np.asarray(values, dtype=np.float64)[:, None], groups)
-    return equivalence_of(means, margin, higher_is_better=higher_is_better)
-
-
-def equivalence_of(means: ClusterMeans, margin: float, *, higher_is_better: bool) -> Equivalence:
-    """Test the first of some means against ±``margin``, whatever unit its standard error is by."""
     if not margin > 0:
         raise InputError(
             f"Expected a `margin` above 0 (the largest difference that would not matter), but got "
@@ -164,10 +149,7 @@ def wild_p_value(values: FloatArray, groups: Clusters, null: float = 0.0) -> Flo
 def wild_interval(
     values: FloatArray, groups: Clusters, *, level: float = LEVEL
 ) -> tuple[FloatArray, FloatArray]:
-    """All means that the test does not reject at 1 − ``level``, for every column of ``values``.
-
-    Ends are infinite where no sign pattern is rare enough to exclude anything.
-    """
+    """All means that the test does not reject; ends are infinite where nothing is excluded."""
     table = finite_table(values)
     low = np.full(table.shape[1], np.nan)
     high = low.copy()

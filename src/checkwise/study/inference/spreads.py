@@ -1,7 +1,4 @@
-"""Risk–coverage curves: the error rate among the most confident predictions, at every coverage.
-
-One threshold compares checkpoints at different coverages; the curve compares them at every one.
-"""
+"""How runs and examples spread: wins and losses, trimmed means, risk at every coverage."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
+from checkwise.study.inference.clusters import FloatArray
 
-FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 
@@ -67,22 +64,15 @@ TRIM = 0.05
 
 @dataclass(frozen=True)
 class Spread:
-    """Counts of runs, and the tail of the losses on the scale of the differences.
+    """Counts of runs, and the tail of the losses on the scale of the differences."""
 
-    Args:
-        n, wins, ties, losses: runs where the rule is better, equal, worse.
-        lose_point: runs that are worse by at least one point.
-        tail: the 5th percentile of the differences, counted from the worse side.
-        worst: the largest loss (negative where the rule is worse).
-    """
-
-    n: int
+    n: int  # runs where the rule is better, equal, worse
     wins: int
     ties: int
     losses: int
-    lose_point: int
-    tail: float
-    worst: float
+    lose_point: int  # runs that are worse by at least one point
+    tail: float  # the 5th percentile of the differences, counted from the worse side
+    worst: float  # the largest loss (negative where the rule is worse)
 
 
 def spread(values: FloatArray, *, higher_is_better: bool) -> Spread:

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.page import BUDGET, selection_page
+from checkwise.page import BUDGET, explored, payload, selection_page
 from checkwise.records import Trajectory
 from checkwise.selection import REFERENCE, Selection, select
+from checkwise.statistics import LEVEL
 from checkwise.store import layout, read_run, write_text, writing
 from checkwise.study import Cohort
 from checkwise.study.folder import is_cohort
 from checkwise.study.report.cohort_page import cohort_page
-from checkwise.study.report.facts import RULES, cohort_facts
-from checkwise.study.report.page_data import cohort_data
+from checkwise.study.report.facts import RULES, CohortFacts, cohort_facts
 from checkwise.study.report.stages import stage_facts
 
 
@@ -68,15 +68,29 @@ def _cohort(
     **params: Any,
 ) -> str:
     facts = cohort_facts(cohort, rules, reference, **params)
-    data = cohort_data(
-        cohort,
-        facts.chosen,
-        rule=facts.rules[0],
-        reference=reference,
-        first=facts.example_key,
-        budget=budget,
-    )
+    data = _page_data(cohort, facts, budget)
     return cohort_page(facts, data, stage_facts(cohort, reference=reference) if stages else ())
+
+
+def _page_data(cohort: Cohort, facts: CohortFacts, budget: int) -> dict[str, Any]:
+    """What the script starts from; rules that it cannot compute bring the choices of the report."""
+    keys = sorted(cohort.usable)
+    runs = {str(key): cohort.usable[key] for key in keys}
+    targets = [cohort.target_at(key, cohort.usable[key].steps.tolist()) for key in keys]
+    by_rule = {name: [chosen[key] for key in keys] for name, chosen in facts.chosen.items()}
+    first = keys.index(facts.example_key)
+    data = payload(runs, targets, budget=budget)
+    return {
+        **explored(data, by_rule, facts.rules[0], facts.reference, first),
+        "quantiles": quantiles(len(keys)),
+    }
+
+
+def quantiles(runs: int) -> list[float]:
+    """Of Student's t at the level of the intervals: with 1, 2, … degrees of freedom."""
+    from scipy.special import stdtrit
+
+    return [float(stdtrit(df, (1 + LEVEL) / 2)) for df in range(1, runs)]
 
 
 def _open(path: Path) -> Cohort | Trajectory:

@@ -34,6 +34,10 @@ ROLE = {
 }
 
 
+FOREST = (
+    "Each dot is one run; the diamond is the mean, the bar its 95% interval. The axis covers the "
+    "central nine tenths of the runs."
+)
 WHY_SEALED = (
     "The answer above belongs to the settings of this report. Results of other settings stay "
     "closed while you explore: a rule tuned by looking at unseen domains has seen them."
@@ -107,13 +111,12 @@ def _tiles(rows: Sequence[Contrast]) -> list[str]:
 
 def _tile(facts: CohortFacts, metric: str) -> Markup:
     contrast = sentences.pick(facts.contrasts(facts.rules[0]), metric)
-    unit = sentences.unit(metric, contrast.scale)
     before = sentences.shown(facts.levels[facts.reference][metric], metric)
     after = sentences.shown(facts.levels[facts.rules[0]][metric], metric)
     return el(
         "div",
-        el("span", f"Δ {sentences.title(metric)}" + (f" ({unit})" if unit else "")),
-        el("strong", sentences.shown(contrast.mean, metric, signed=True)),
+        el("span", f"Δ {sentences.heading(contrast)}"),
+        el("strong", sentences.change(contrast)),
         el("span", sentences.interval(contrast), class_="ci"),
         el("span", f"{before} → {after}", class_="level"),
         el("em", sentences.badge(contrast), class_=verdict(contrast).direction),
@@ -180,7 +183,7 @@ def _held_out(facts: CohortFacts) -> Markup:
             mean,
         ),
         paired_table(facts),
-        el("figure", el("div", by_metric, class_="panels"), _forest_caption()),
+        el("figure", el("div", by_metric, class_="panels"), el("figcaption", FOREST)),
         el(
             "div",
             split_table(facts.rules[0], "algorithm", facts.by_algorithm),
@@ -220,14 +223,6 @@ def _live_targets() -> Markup:
         el("div", id="split-table", data_result="split"),
         live_details("differences", "Every run"),
         class_="js-only",
-    )
-
-
-def _forest_caption() -> Markup:
-    return el(
-        "figcaption",
-        "Each dot is one run; the diamond is the mean, the bar its 95% interval. The axis covers "
-        "the central nine tenths of the runs.",
     )
 
 

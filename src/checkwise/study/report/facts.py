@@ -17,7 +17,6 @@ from checkwise.selection import (
     Guarantee,
     Selection,
     Weights,
-    select_many,
     tolerance_in_words,
 )
 from checkwise.study import (
@@ -25,7 +24,7 @@ from checkwise.study import (
     Contrast,
     Differences,
     Registered,
-    contrasts_by,
+    contrasts,
     machines,
     registrations,
     scale,
@@ -193,7 +192,11 @@ def _choices(
 ) -> dict[str, dict[RunKey, Selection]]:
     """Selections of the rules that choose a checkpoint of the run itself, from its validation."""
     return {
-        row.label: select_many(cohort.usable, row.choice(**domains))
+        row.label: {
+            outcome.key: outcome.selection
+            for outcome in cohort.outcomes(row, held_out=False, **domains)
+            if outcome.selection is not None
+        }
         for row in with_shared(rules, params)
         if row.is_rule
     }
@@ -220,12 +223,12 @@ def spreads_of(table: Differences) -> tuple[Spread, ...]:
     values = table.values
     return tuple(
         Spread(contrast, tuple(values[np.isfinite(values[:, m]), m].tolist()))
-        for m, contrast in enumerate(contrasts_by(table))
+        for m, contrast in enumerate(contrasts(table))
     )
 
 
 def _split(table: Differences, by: str) -> dict[str, tuple[Contrast, ...]]:
-    rows = contrasts_by(table, [by])
+    rows = contrasts(table, [by])
     return {
         group: tuple(row for row in rows if row.group == (group,))
         for group in dict.fromkeys(row.group[0] for row in rows)

@@ -9,7 +9,7 @@ from math import ceil, floor, isnan, log10
 import numpy as np
 
 from checkwise.page import Child, Markup, el, join
-from checkwise.study import higher_is_better, interval, shown, title, unit
+from checkwise.study import higher_is_better, sentences
 from checkwise.study.report.facts import Spread
 
 ROW, TOP, FOOT, SIDE = 64, 34, 30, 10
@@ -52,38 +52,31 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     return [round(k * step, 12) for k in range(first, last + 1)]
 
 
-def _tick_text(value: float) -> str:
-    """A tick's number, without noise and with a real minus sign."""
-    return f"{value:.6g}".replace("-", "−")
-
-
 def forest_panel(spreads: Sequence[Spread], width: int = 400) -> Markup:
     """One metric; a row for each rule. Zero means no difference to the reference."""
     metric = spreads[0].contrast.metric
     low, high = _range(spreads)
     x = Scale(low, high, SIDE, width - SIDE)
     bottom = TOP + ROW * len(spreads)
-    scale_unit = unit(metric, spreads[0].contrast.scale)
-    heading = title(metric) + (f" ({scale_unit})" if scale_unit else "")
     better = "better →" if higher_is_better(metric) else "← better"
     end = width - SIDE if higher_is_better(metric) else SIDE
     parts: list[Child] = [
-        _text(SIDE, 14, f"Δ {heading}", "panel"),
+        _text(SIDE, 14, f"Δ {sentences.heading(spreads[0].contrast)}", "panel"),
         _line(x(0), TOP - 8, x(0), bottom, "zero"),
         _line(SIDE, bottom, width - SIDE, bottom, "base"),
         _text(end, TOP - 6, better, "small", "end" if end > SIDE else "start"),
     ]
     parts += [
-        _text(x(value), bottom + 16, _tick_text(value), "tick", "middle")
+        _text(x(value), bottom + 16, f"{value:.6g}".replace("-", "−"), "tick", "middle")
         for value in ticks(low, high, 4)
     ]
     for row, spread in enumerate(spreads):
         parts.append(_row(spread, x, TOP + ROW * row, row, width))
     said = "; ".join(
-        f"{s.contrast.rule} {shown(s.contrast.mean, metric, signed=True)} {interval(s.contrast)}"
+        f"{s.contrast.rule} {sentences.change(s.contrast)} {sentences.interval(s.contrast)}"
         for s in spreads
     )
-    label = f"Paired differences in {title(metric)}: {said}."
+    label = f"Paired differences in {sentences.title(metric)}: {said}."
     return el(
         "svg",
         *parts,
@@ -98,7 +91,7 @@ def _row(spread: Spread, x: Scale, top: float, row: int, width: int) -> Markup:
     contrast = spread.contrast
     middle = top + 40
     dots = [
-        _circle(x(v), middle - 11 + 22 * ((i * _GOLDEN) % 1), 2.4, "run")
+        el("circle", cx=x(v), cy=middle - 11 + 22 * ((i * _GOLDEN) % 1), r=2.4, class_="run")
         for i, v in enumerate(spread.values)
         if x.holds(v)
     ]
@@ -111,8 +104,8 @@ def _row(spread: Spread, x: Scale, top: float, row: int, width: int) -> Markup:
         for count, place, anchor, words in beyond
         if count
     ]
-    mean = shown(contrast.mean, contrast.metric, signed=True)
-    label = _text(SIDE, top + 20, f"{contrast.rule}  {mean} {interval(contrast)}", "row")
+    said = f"{contrast.rule}  {sentences.change(contrast)} {sentences.interval(contrast)}"
+    label = _text(SIDE, top + 20, said, "row")
     if isnan(contrast.mean):
         return label
     colour = f"rule{min(row + 1, 4)}"
@@ -121,7 +114,8 @@ def _row(spread: Spread, x: Scale, top: float, row: int, width: int) -> Markup:
         if isnan(contrast.low)
         else _line(x(contrast.low), middle, x(contrast.high), middle, f"whisker {colour}")
     )
-    centre = _diamond(x(contrast.mean), middle, 6, f"centre {colour}")
+    diamond = f"M{x(contrast.mean):.2f} {middle - 6:.2f}l6 6l-6 6l-6 -6z"
+    centre = el("path", d=diamond, class_=f"centre {colour}")
     return join(dots, off, whisker, centre, label)
 
 
@@ -144,12 +138,3 @@ def _text(x: float, y: float, content: str, class_: str = "", anchor: str = "sta
 
 def _line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     return el("line", x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), class_=class_)
-
-
-def _circle(x: float, y: float, r: float, class_: str) -> Markup:
-    return el("circle", cx=float(x), cy=float(y), r=r, class_=class_)
-
-
-def _diamond(x: float, y: float, half: float, class_: str) -> Markup:
-    d = f"M{x:.2f} {y - half:.2f}l{half} {half}l-{half} {half}l-{half} -{half}z"
-    return el("path", d=d, class_=class_)

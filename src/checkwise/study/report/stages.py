@@ -18,19 +18,12 @@ METRICS: Final = ("target_nll", "target_accuracy")
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage.
+    """One stage."""
 
-    Args:
-        title: what is done.
-        row: the row of ``compare`` that does it.
-        what: the model that it leaves.
-        models: how many networks that model runs.
-    """
-
-    title: str
-    row: str
-    what: str
-    models: int = 1
+    title: str  # what is done
+    row: str  # the row of ``compare`` that does it
+    what: str  # the model that it leaves
+    models: int = 1  # how many networks that model runs
 
 
 STAGES: Final = (
@@ -102,7 +95,7 @@ def _tile(facts: StageFacts) -> Markup:
         el("b", stage.title),
         el("span", stage.what),
         el("span", f"Δ {sentences.title(contrast.metric)}", class_="level"),
-        el("strong", sentences.shown(contrast.mean, contrast.metric, signed=True)),
+        el("strong", sentences.change(contrast)),
         el("span", sentences.interval(contrast), class_="ci"),
         el("em", sentences.badge(contrast), class_=verdict(contrast).direction),
         join(*(_beside(other.contrast) for other in others)),
@@ -113,10 +106,5 @@ def _tile(facts: StageFacts) -> Markup:
 
 def _beside(contrast: Contrast) -> Markup:
     """A second metric, smaller."""
-    metric = contrast.metric
-    mean = sentences.shown(contrast.mean, metric, signed=True)
-    unit = sentences.unit(metric, contrast.scale)
-    return join(
-        el("span", f"Δ {sentences.title(metric)}" + (f" ({unit})" if unit else "")),
-        el("span", f"{mean} {sentences.interval(contrast)}", class_="ci"),
-    )
+    said = f"{sentences.change(contrast)} {sentences.interval(contrast)}"
+    return join(el("span", f"Δ {sentences.heading(contrast)}"), el("span", said, class_="ci"))

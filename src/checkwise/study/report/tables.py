@@ -4,44 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isnan
-from typing import TYPE_CHECKING
 
 from checkwise.page import Markup, el, framed_table, join
-from checkwise.study import (
-    POINTS,
-    Contrast,
-    deciding,
-    ends,
-    higher_is_better,
-    interval,
-    intervals_over,
-    named_groups,
-    shown,
-    title,
-    told,
-    unit,
-    verdict,
-)
+from checkwise.study import Contrast, deciding, higher_is_better, sentences, told, verdict
 from checkwise.study.report.facts import CohortFacts, SourceFacts
 from checkwise.words import number
 
-if TYPE_CHECKING:
-    pass
-
 FEW = 10
+LOSE = "runs that lose ≥ 1 point"
 COUNTS = "small figures: runs better / equal / worse"
 
 
 def paired_table(facts: CohortFacts) -> Markup:
     """Rules × metrics: the reference's level, then every rule's paired difference."""
     first = facts.contrasts(facts.rules[0])
-    head = [
-        "rule",
-        *(_head(contrast) for contrast in first),
-        "runs that lose ≥ 1 point",
-    ]
+    head = ["rule", *map(_head, first), LOSE]
     level = [
-        el("td", shown(facts.levels[facts.reference][c.metric], c.metric), class_="num")
+        el("td", sentences.shown(facts.levels[facts.reference][c.metric], c.metric), class_="num")
         for c in first
     ]
     rows = [
@@ -56,7 +35,7 @@ def paired_table(facts: CohortFacts) -> Markup:
     rows += [_paired_row(rule, facts.contrasts(rule)) for rule in facts.rules]
     caption = (
         f"Differences to {facts.reference}, paired by run, with "
-        f"{intervals_over(facts.contrasts(facts.rules[0]))}; {COUNTS}"
+        f"{sentences.intervals_over(facts.contrasts(facts.rules[0]))}; {COUNTS}"
     )
     return framed_table(head, rows, caption)
 
@@ -64,17 +43,17 @@ def paired_table(facts: CohortFacts) -> Markup:
 def split_table(rule: str, by: str, groups: Mapping[str, Sequence[Contrast]]) -> Markup:
     """The leading rule, one row per ``by`` (algorithm, dataset)."""
     first = next(iter(groups.values()))
-    head = [by, *(_head(c) for c in first), "runs that lose ≥ 1 point"]
+    head = [by, *map(_head, first), LOSE]
     rows = [_paired_row(name, contrasts) for name, contrasts in groups.items()]
     few = any(row[0].n < FEW and row[0].over == "runs" for row in groups.values())
     caution = f". Intervals from fewer than {FEW} runs are too narrow: hints, not results" * few
-    over = intervals_over([row for contrasts in groups.values() for row in contrasts])
+    over = sentences.intervals_over([row for contrasts in groups.values() for row in contrasts])
     return framed_table(head, rows, f"{rule} by {by}, with {over}; {COUNTS}{caution}")
 
 
 def unit_table(contrasts: Sequence[Contrast]) -> Markup:
     """One rule's differences with groups of runs as the unit: one row per unit."""
-    head = ["counted by", *(_head(contrast) for contrast in contrasts)]
+    head = ["counted by", *map(_head, contrasts)]
     first = contrasts[0]
     decisive = deciding(first.units, crossed=first.crossed)
     counted = {
@@ -83,7 +62,7 @@ def unit_table(contrasts: Sequence[Contrast]) -> Markup:
     rows = [
         el(
             "tr",
-            el("th", named_groups(name, found.groups), scope="row"),
+            el("th", sentences.named_groups(name, found.groups), scope="row"),
             # A single run is a block of one.
             [_unit_cell(one, "block" if name == "single_run" else name) for one in contrasts],
         )
@@ -96,7 +75,7 @@ def _unit_cell(contrast: Contrast, name: str) -> Markup:
     interval = contrast.units[name]
     if not interval.decides:
         return el("td", "too few", class_="num")
-    both_ends = ends(interval.low, interval.high, contrast.metric)
+    both_ends = sentences.ends(interval.low, interval.high, contrast.metric)
     zero = el("small", "includes zero" if interval.includes_zero else "excludes zero")
     return el("td", el("span", both_ends, class_="ci"), zero, class_="num")
 
@@ -114,7 +93,7 @@ def source_table(rows: Sequence[SourceFacts], reference: str) -> Markup:
         el(
             "tr",
             el("th", row.rule, scope="row"),
-            el("td", number(row.mean_gap_pp, POINTS), class_="num"),
+            el("td", number(row.mean_gap_pp, sentences.POINTS), class_="num"),
             el("td", f"{row.median_eligible:g}", class_="num"),
             el("td", "–" if row.rule == reference else f"{row.differ} of {row.runs}", class_="num"),
             el("td", f"{row.alone} of {row.runs}", class_="num"),
@@ -125,13 +104,8 @@ def source_table(rows: Sequence[SourceFacts], reference: str) -> Markup:
 
 
 def _head(contrast: Contrast) -> Markup:
-    words = unit(contrast.metric, contrast.scale)
     arrow = "higher is better" if higher_is_better(contrast.metric) else "lower is better"
-    return el(
-        "span",
-        title(contrast.metric) + (f" ({words})" if words else ""),
-        el("small", arrow),
-    )
+    return el("span", sentences.heading(contrast), el("small", arrow))
 
 
 def _paired_row(label: str, contrasts: Sequence[Contrast]) -> Markup:
@@ -148,17 +122,18 @@ def _paired_row(label: str, contrasts: Sequence[Contrast]) -> Markup:
 def _paired_cell(contrast: Contrast) -> Markup:
     direction = verdict(contrast).direction
     median, trimmed = (
-        shown(value, contrast.metric, signed=True) for value in (contrast.median, contrast.trimmed)
+        sentences.shown(value, contrast.metric, signed=True)
+        for value in (contrast.median, contrast.trimmed)
     )
     return el(
         "td",
         None if direction == "unclear" else join(el("em", direction, class_=direction), " "),
         el(
             "b",
-            shown(contrast.mean, contrast.metric, signed=True),
+            sentences.change(contrast),
             title=f"median {median}, 5%-trimmed mean {trimmed}",
         ),
-        el("span", interval(contrast), class_="ci"),
+        el("span", sentences.interval(contrast), class_="ci"),
         el(
             "small",
             f"{contrast.wins} / {contrast.ties} / {contrast.losses}",

@@ -1,17 +1,17 @@
 __all__: list[str]
 
+from checkwise.study.tables.cells import MeanInterval as MeanInterval
+from checkwise.study.tables.cells import mean_interval as mean_interval
 from checkwise.study.tables.every_table import ABOUT_THE_RULE as ABOUT_THE_RULE
 from checkwise.study.tables.every_table import EQUIVALENCE as EQUIVALENCE
 from checkwise.study.tables.every_table import PAPER as PAPER
+from checkwise.study.tables.every_table import PENALISED as PENALISED
 from checkwise.study.tables.every_table import SLOW as SLOW
 from checkwise.study.tables.every_table import TABLES as TABLES
 from checkwise.study.tables.every_table import build as build
 from checkwise.study.tables.every_table import build_all as build_all
 from checkwise.study.tables.every_table import check_name as check_name
 from checkwise.study.tables.every_table import usual_names as usual_names
-from checkwise.study.tables.headline import PENALISED as PENALISED
-from checkwise.study.tables.means_and_changes import MeanInterval as MeanInterval
-from checkwise.study.tables.means_and_changes import mean_interval as mean_interval
 from checkwise.study.tables.other_methods import AVERAGED as AVERAGED
 from checkwise.study.tables.other_methods import HUGE_NLL as HUGE_NLL
 from checkwise.study.tables.rank_agreement import METRICS as METRICS
@@ -29,4 +29,3 @@ from checkwise.study.tables.typeset import interval_sentences as interval_senten
 from checkwise.study.tables.typeset import latex as latex
 from checkwise.study.tables.typeset import markdown as markdown
 from checkwise.study.tables.typeset import shown_cell as shown_cell
-from checkwise.study.tables.worst_domain import worst_domains as worst_domains

@@ -1,23 +1,22 @@
-"""Source–target rank agreement of a pool's runs, over all checkpoints and inside Θ."""
+"""Does the order of checkpoints on the source hold on the target? And what does a choice miss?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkwise.metrics import METRICS as REGISTERED
 from checkwise.records import RunKey
-from checkwise.selection import Columns, distance, normalise, select_many
-from checkwise.statistics import Transfer, kendall, partial_spearman, spearman, transfer
-from checkwise.study import Group, Pool, marked
-from checkwise.study.tables.means_and_changes import mean_cell
-from checkwise.study.tables.table import Cell, Table, table
+from checkwise.selection import Columns, Selection, distance, normalise
+from checkwise.statistics import kendall, partial_spearman, spearman, transfer
+from checkwise.study import FloatArray, Pool, Row, label, marked
+from checkwise.study.tables.cells import MAIN, mean_cell, mean_or_nan
+from checkwise.study.tables.table import Cell, plain_cells
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+Among = Literal["all", "feasible"]
 
 METRICS = ("accuracy", "nll", "ece", "cwece")
 OBJECTIVES = ("nll", "cwece")
@@ -79,13 +78,12 @@ def all_checkpoints(pool: Pool) -> dict[str, FloatArray]:
 
 def inside_feasible(pool: Pool) -> dict[RunKey, LocalRanks]:
     """Rank correlations inside the feasible set at δ = 0.5."""
-    runs = {key: pool.trajectory(key) for key in pool.keys}
-    selections = select_many(runs, "ac-nc", guard=False)
-    return {key: _local(pool, key, s.ranking.eligible) for key, s in selections.items()}
+    return {key: _local(pool, key, one) for key, one in pool.selections("ac-nc").items()}
 
 
-def _local(pool: Pool, key: RunKey, feasible: BoolArray) -> LocalRanks:
-    source, target = Columns.of(pool.trajectory(key)), pool.target(key)
+def _local(pool: Pool, key: RunKey, selection: Selection) -> LocalRanks:
+    source, target = selection.columns, pool.target(key)
+    feasible = selection.ranking.eligible
     size = int(feasible.sum())
     sides = [
         {name: np.asarray(side[name][feasible]) for name in ("accuracy", *OBJECTIVES)}
@@ -123,111 +121,95 @@ def _with_ties(distances: FloatArray) -> FloatArray:
     return np.asarray(levels[first][np.cumsum(first) - 1][of])
 
 
-def transfers(pool: Pool, metric: str) -> dict[RunKey, Transfer]:
-    """Ordering transfer of one metric over every checkpoint of every run."""
-    sign = 1.0 if metric == "accuracy" else -1.0
-    by_run = {}
-    for key in pool.keys:
-        source, target = Columns.of(pool.trajectory(key)), pool.target(key)
-        both = np.isfinite(source[metric]) & np.isfinite(target[metric])
-        by_run[key] = transfer(sign * source[metric][both], sign * target[metric][both])
-    return by_run
-
-
 def _is_carried(pool: Pool, metric: str) -> bool:
     """Whether every run has a metric on both sides; imported logs may lack some."""
     return all(metric in pool.trajectory(k).metrics and metric in pool.target(k) for k in pool.keys)
 
 
-def rank_correlation(pool: Pool) -> Table:
+def rank_correlation(pool: Pool) -> Iterator[Cell]:
     """Mean rank correlation inside Θ, per data set."""
     by_run = inside_feasible(pool)
-    cells = []
     for group in pool.groups(["dataset"]):
         of_group = [by_run[key] for key in marked(pool.keys, group.keep)]
         valid = [ranks for ranks in of_group if ranks.valid]
         for proxy, side in PROXIES.items():
             row = (*group.labels, proxy)
-            cells += [_mean(row, name, side, valid, group.role) for name in NAMES]
+            for name, called in NAMES.items():
+                values = np.array([getattr(ranks, f"{side}_{name}") for ranks in valid])
+                values = values[np.isfinite(values)]
+                yield Cell(row, called, mean_or_nan(values), len(values), group.role)
             counts = {
                 "checkpoints": sum(ranks.checkpoints for ranks in of_group),
                 "valid": len(valid),
                 "runs": len(of_group),
             }
-            cells += [
-                Cell(row, name, float(count), len(of_group), group.role)
-                for name, count in counts.items()
-            ]
-    return table(
-        "rank-correlation",
-        "Rank correlation of source and target inside the feasible set at δ = 0.5",
-        ("dataset", "source proxy"),
-        cells,
-        note=(
-            "Source accuracy against target accuracy, source utility (−D∞ of NLL and CwECE) "
-            "against target utility, or against target NLL; runs with three or more feasible "
-            "checkpoints and no constant side. Given the step: with the step number partialled "
-            "out of both sides, over runs where neither follows it exactly. Earlier first: the "
-            "correlation of the target side with the order of steps alone. Checkpoints are counted "
-            "over all runs."
-        ),
-    )
+            yield from plain_cells(row, counts, len(of_group), group.role)
 
 
-def _mean(
-    row: tuple[str, ...], name: str, side: str, ranks: Sequence[LocalRanks], role: str
-) -> Cell:
-    values = np.array([getattr(one, f"{side}_{name}") for one in ranks])
-    values = values[np.isfinite(values)]
-    mean = float(values.mean()) if len(values) else float("nan")
-    return Cell(row, NAMES[name], mean, len(values), role)
-
-
-def kendall_tau(pool: Pool) -> Table:
+def kendall_tau(pool: Pool) -> Iterator[Cell]:
     """τ_b over all checkpoints, per data set and algorithm and over everything."""
     tau = all_checkpoints(pool)
-    everything = [Group(("all", "all"), group.role, group.keep) for group in pool.by_role()]
-    cells = []
-    for group in [*pool.groups(["dataset", "algorithm"]), *everything]:
+    for group in pool.groups(["dataset", "algorithm"], whole=True):
         keys = marked(pool.keys, group.keep)
-        cells += [
-            mean_cell(group.labels, f"tau_{metric}", tau[metric][group.keep], keys, group.role)
-            for metric in METRICS
-        ]
-    return table(
-        "kendall",
-        "Kendall's τ_b of source and target over all checkpoints, means over runs",
-        ("dataset", "algorithm"),
-        cells,
-        signed=True,
-    )
+        for metric in METRICS:
+            values = tau[metric][group.keep]
+            yield mean_cell(group.labels, f"tau_{metric}", values, keys, group.role)
 
 
-def ordering_transfer(pool: Pool) -> Table:
+def ordering_transfer(pool: Pool) -> Iterator[Cell]:
     """Pairs whose source order holds on the target, and pairs for which it had to."""
-    cells = []
     for metric in (name for name in METRICS if _is_carried(pool, name)):
-        by_run = transfers(pool, metric)
+        sign, factor = 1.0 if metric == "accuracy" else -1.0, REGISTERED[metric].scale
+        by_run = {}
+        for key in pool.keys:
+            sides = (Columns.of(pool.trajectory(key))[metric], pool.target(key)[metric])
+            both = np.isfinite(sides[0]) & np.isfinite(sides[1])
+            by_run[key] = transfer(*(sign * values[both] for values in sides))
         for group in pool.groups(["dataset"]):
-            of_group = [by_run[key] for key in marked(pool.keys, group.keep)]
-            row = (*group.labels, metric)
-            factor = REGISTERED[metric].scale
-            omega = factor * float(np.mean([t.omega for t in of_group]))
-            pairs = sum(t.pairs for t in of_group)
-            for name, value, scaled in (
-                ("omega", omega, factor),
-                ("pairs", float(pairs), 1),
-                ("kept_share", 100 * sum(t.kept for t in of_group) / max(pairs, 1), 100),
-                ("certain_share", 100 * sum(t.certain for t in of_group) / max(pairs, 1), 100),
-            ):
-                cells.append(Cell(row, name, value, len(of_group), group.role, scaled))
-    return table(
-        "ordering-transfer",
-        "Does the source order of two checkpoints hold on the target? Over all checkpoints",
-        ("dataset", "metric"),
-        cells,
-        note=(
-            "ψ is fitted to the target by isotonic regression, so this explains and never selects. "
-            "A pair is certain where ψ differs by more than ω, the range of the residuals."
-        ),
-    )
+            found = [by_run[key] for key in marked(pool.keys, group.keep)]
+            row, n, role = (*group.labels, metric), len(found), group.role
+            pairs = sum(t.pairs for t in found)
+            omega = factor * float(np.mean([t.omega for t in found]))
+            kept, certain = (sum(getattr(t, of) for t in found) for of in ("kept", "certain"))
+            shares = {"kept_share": 100 * kept / max(pairs, 1)}
+            shares["certain_share"] = 100 * certain / max(pairs, 1)
+            yield Cell(row, "omega", omega, n, role, factor)
+            yield Cell(row, "pairs", float(pairs), n, role)
+            yield from plain_cells(row, shares, n, role, 100)
+
+
+def oracle(pool: Pool, metric: str, among: Among = "all") -> FloatArray:
+    """The best target value of any checkpoint, or of any feasible one, per run (fractions)."""
+    selections = pool.selections("ac-nc") if among == "feasible" else {}
+    best = np.full(len(pool), np.nan)
+    for i, key in enumerate(pool.keys):
+        values = pool.target(key)[metric]
+        values = values[selections[key].ranking.eligible] if among == "feasible" else values
+        values = values[np.isfinite(values)]
+        if len(values):
+            higher = REGISTERED[metric].direction == "higher"
+            best[i] = values.max() if higher else values.min()
+    return best
+
+
+def regrets(pool: Pool) -> Iterator[Cell]:
+    """Mean shortfall of a choice to the best checkpoint in hindsight; negative only outside Θ."""
+    rules: tuple[Row, ...] = ("source-acc", "ac-nc", "ac-mean", "pure-nll")
+    oracles: dict[str, Among] = {"any checkpoint": "all", "in Θ": "feasible"}
+    groups = pool.groups(["dataset"], whole=True)
+    for measure in MAIN:
+        metric = measure.removeprefix("target_")
+        sign = 1 if REGISTERED[metric].direction == "higher" else -1
+        factor = REGISTERED[metric].scale
+        for name, among in oracles.items():
+            best = oracle(pool, metric, among)
+            for rule in rules:
+                shortfall = sign * (best - pool.columns(rule)[measure])
+                for group in groups:
+                    values = shortfall[group.keep & np.isfinite(shortfall)]
+                    row, n, role = (*group.labels, name, label(rule)), len(values), group.role
+                    mean = factor * mean_or_nan(values)
+                    yield Cell(row, f"regret_{metric}", mean, n, role, factor)
+                    if metric == "nll":
+                        median = float(np.median(values)) if n else float("nan")
+                        yield Cell(row, "regret_nll_median", median, n, role)

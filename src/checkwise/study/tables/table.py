@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from checkwise.errors import naming_extras
 from checkwise.statistics import LEVEL, RESAMPLES
+from checkwise.study import Pool
 
 if TYPE_CHECKING:
     import pandas
@@ -18,35 +19,21 @@ NAN = float("nan")
 
 @dataclass(frozen=True)
 class Cell:
-    """One number.
+    """One number with what it is of, over how many, and its interval where it has one."""
 
-    Args:
-        row: values of the table's label columns.
-        measure: what is measured (``target_nll``, ``gap_pp``, ``whd`` …).
-        value: on the reported scale.
-        n: how many ``unit`` it is over.
-        role: of the data.
-        scale: factor from stored fractions to ``value`` (100 or 1).
-        low, high: ends of its interval; nan where none was asked for.
-        seed, resamples: of the draws behind it; None without draws.
-        unit: what ``n`` counts.
-        level: of the interval.
-        over: what the interval counts, where that is something else than ``unit``.
-    """
-
-    row: tuple[str, ...]
-    measure: str
-    value: float
-    n: int
-    role: str
-    scale: int = 1
+    row: tuple[str, ...]  # values of the table's label columns
+    measure: str  # ``target_nll``, ``gap_pp``, ``whd`` …
+    value: float  # on the reported scale
+    n: int  # how many ``unit`` it is over
+    role: str  # of the data
+    scale: int = 1  # factor from stored fractions to ``value``, 100 or 1
     low: float = NAN
     high: float = NAN
-    seed: int | None = None
+    seed: int | None = None  # of the draws behind it; None without draws
     unit: str = "runs"
     resamples: int = RESAMPLES
     level: float = LEVEL
-    over: str = ""
+    over: str = ""  # what the interval counts, where that is something else than ``unit``
 
     @property
     def counted_by(self) -> str:
@@ -54,25 +41,23 @@ class Cell:
         return "" if isnan(self.low) else self.over or self.unit
 
 
+def plain_cells(
+    row: tuple[str, ...], values: Mapping[str, float], n: int, role: str, scale: int = 1
+) -> list[Cell]:
+    """Several numbers of one row over the same ``n`` runs, by measure."""
+    return [Cell(row, name, float(value), n, role, scale) for name, value in values.items()]
+
+
 @dataclass(frozen=True)
 class Table:
-    """Numbers with a title.
+    """Numbers with a title, in the order in which rows and columns are shown."""
 
-    Args:
-        name: of its files.
-        title: one line on what it shows.
-        labels: names of the columns that say what a row is about.
-        cells: in the order in which rows and columns are shown.
-        note: what a reader should know before believing it.
-        signed: whether the numbers are differences, so that a plus sign is shown.
-    """
-
-    name: str
+    name: str  # of its files
     title: str
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # names of the columns that say what a row is about
     cells: tuple[Cell, ...]
-    note: str = ""
-    signed: bool = False
+    note: str = ""  # what a reader should know before believing it
+    signed: bool = False  # whether the numbers are differences, shown with a plus sign
 
     def records(self) -> list[dict[str, Any]]:
         """One row per number."""
@@ -116,14 +101,18 @@ class Table:
         )
 
 
-def table(
-    name: str,
-    title: str,
-    labels: tuple[str, ...],
-    cells: Iterable[Cell],
-    *,
-    note: str = "",
-    signed: bool = False,
-) -> Table:
-    """A table from cells in any iterable."""
-    return Table(name, title, labels, tuple(cells), note, signed)
+@dataclass(frozen=True)
+class Declared:
+    """A table of any pool; ``{pool.contrast}`` and the like in its title are filled in."""
+
+    name: str
+    title: str
+    labels: tuple[str, ...]
+    cells: Callable[[Pool], Iterable[Cell]]
+    note: str | Callable[[Pool], str] = ""
+    signed: bool = False
+
+    def __call__(self, pool: Pool) -> Table:
+        note = self.note if isinstance(self.note, str) else self.note(pool)
+        cells, title = tuple(self.cells(pool)), self.title.format(pool=pool)
+        return Table(self.name, title, self.labels, cells, note, self.signed)

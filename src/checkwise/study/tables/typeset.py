@@ -164,13 +164,7 @@ FEW_NAMES = 3  # rows that are still named one by one where most rows are meant
 
 
 def interval_sentences(cells: Iterable[tuple[Row, Cell]]) -> list[str]:
-    """A sentence for all columns whose intervals count the same in the same rows.
-
-    Columns over runs say so in their heads and have none.
-
-    Args:
-        cells: every cell with the names of its row, as they are shown.
-    """
+    """A sentence for all columns whose intervals count the same, but for those over runs."""
     by_measure: dict[str, Counted] = {}
     for row, cell in cells:
         if cell.counted_by:
@@ -238,34 +232,29 @@ def _names(rows: Sequence[Row], others: Sequence[Row]) -> list[str]:
     return []
 
 
+_MATHS = {
+    "Θ": "Theta",
+    "δ": "delta",
+    "Δ": "Delta",
+    "η": "eta",
+    "ψ": "psi",
+    "ρ": "rho",
+    "τ": "tau",
+    "ω": "omega",
+    "≥": "ge",
+    "×": "times",
+    "∞": "infty",
+}
 _LATEX = {
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    **{letter: f"${letter}$" for letter in "<>|"},
+    **{letter: f"$\\{name}$" for letter, name in _MATHS.items()},
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "\\": r"\textbackslash{}",
     "−": "$-$",
-    "≥": r"$\ge$",
-    "Θ": r"$\Theta$",
-    "δ": r"$\delta$",
-    "Δ": r"$\Delta$",
-    "η": r"$\eta$",
-    "ψ": r"$\psi$",
-    "ρ": r"$\rho$",
-    "τ": r"$\tau$",
-    "ω": r"$\omega$",
-    "×": r"$\times$",
-    "∞": r"$\infty$",
     "–": "--",
     "…": r"\dots{}",
-    "<": "$<$",
-    ">": "$>$",
-    "|": "$|$",
 }
 
 
@@ -312,8 +301,14 @@ def caption(table: Table) -> str:
     levels = {cell.level for cell in table.cells if not isnan(cell.low)}
     parts += [f"Intervals: {100 * level:.0f}%." for level in sorted(levels)]
     parts += _intervals(table) if levels else ()
-    for unit in dict.fromkeys(cell.unit for cell in _counting_others(table)):
-        parts.append(f"Over {unit} (up to {_most(table, unit)}): {_of(table, unit)}.")
+    others: dict[str, list[Cell]] = {}  # that do not say over how many
+    for cell in table.cells:
+        if cell.unit != "runs" and not cell.over:
+            others.setdefault(cell.unit, []).append(cell)
+    for unit, counting in others.items():
+        most = max(cell.n for cell in counting)
+        titles = dict.fromkeys(column_title(cell.measure) for cell in counting)
+        parts.append(f"Over {unit} (up to {most}): {', '.join(titles)}.")
     return " ".join([*parts, table.note]).strip()
 
 
@@ -349,41 +344,24 @@ def _named(cell: Cell) -> tuple[str, ...]:
     return (*labels, cell.role)
 
 
-def _counting_others(table: Table) -> list[Cell]:
-    """Cells over something else than runs that do not say over how many."""
-    return [cell for cell in table.cells if cell.unit != "runs" and not cell.over]
-
-
-def _most(table: Table, unit: str) -> int:
-    return max(cell.n for cell in _counting_others(table) if cell.unit == unit)
-
-
-def _of(table: Table, unit: str) -> str:
-    counting = _counting_others(table)
-    return ", ".join(
-        dict.fromkeys(column_title(cell.measure) for cell in counting if cell.unit == unit)
-    )
-
-
 def markdown(table: Table) -> str:
     """A Markdown section."""
     printed = wide(table)
+    numbers = len(printed.header) - printed.labels
     lines = [
         f"# {_escaped(table.title)}",
         "",
-        _line([_escaped(text) for text in printed.header]),
-        "|"
-        + "|".join(":--" if i < printed.labels else "--:" for i in range(len(printed.header)))
-        + "|",
-        *(_line([_escaped(text) for text in row]) for row in printed.rows),
+        _line(printed.header),
+        f"|{'|'.join([':--'] * printed.labels + ['--:'] * numbers)}|",
+        *map(_line, printed.rows),
         "",
         _escaped(caption(table)),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _line(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(map(_escaped, cells))} |"
 
 
 _MARKDOWN = {
@@ -420,7 +398,7 @@ def latex(table: Table) -> str:
         r"\small",
         rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
         r"\toprule",
-        " & ".join(tex(text) for text in printed.header) + r" \\",
+        _row(printed.header),
         r"\midrule",
         *_body(printed),
         r"\bottomrule",
@@ -438,8 +416,12 @@ def _body(printed: Wide) -> list[str]:
         if lines and printed.labels > 1 and row[0] != before:
             lines.append(r"\midrule")
         before = row[0]
-        lines.append(" & ".join(tex(text) for text in row) + r" \\")
+        lines.append(_row(row))
     return lines
+
+
+def _row(cells: Sequence[str]) -> str:
+    return " & ".join(map(tex, cells)) + r" \\"
 
 
 def tex(text: str) -> str:
