@@ -266,6 +266,21 @@ def test_predictions_in_a_folder_of_their_own_may_be_named(tmp_path: Path) -> No
         assert load(folder, held_out=name).digest == load(folder).digest
 
 
+@pytest.mark.parametrize("name", ["test", "OOD_results", "test-metrics", "heldout log", "TestSet"])
+@pytest.mark.parametrize("write", [write_csv, write_lines])
+def test_a_table_called_after_a_target_is_asked_about(
+    tmp_path: Path, name: str, write: Callable[..., Path]
+) -> None:
+    rows = [{"step": step, "accuracy": 0.5, "nll": 1 / step} for step in (1, 2)]
+    path = write(tmp_path / f"{name}.{'csv' if write is write_csv else 'jsonl'}", rows)
+    with refused(f"held-out: {path} … --source validation"):
+        load(path)
+    assert load(path, sources="validation").domains == ("validation",)
+    write(path, [{**row, "domain": "photo"} for row in rows])
+    assert load(path).domains == ("photo",)
+    assert load(write(tmp_path / f"test_of_lr{path.suffix}", rows)).domains == ("validation",)
+
+
 @pytest.mark.parametrize("name", ["test", "OOD", "held-out"])
 def test_predictions_below_a_folder_named_like_a_target_are_left_out(
     tmp_path: Path, name: str

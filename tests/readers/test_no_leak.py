@@ -66,10 +66,23 @@ NESTED: list[Callable[[str], Any]] = [
     lambda word: [word],
     lambda word: {"name": word},
     lambda word: {"meta": {"split": ["x", word]}},
+    lambda word: {"a": [{"b": f"id_{word}"}]},
 ]
 WORDS = ("test", "test_set", "Held-Out", "ood", "testloader", "t\u0435st", "photo_test", "target")
-COLUMNS = ("phase", "mode", "stage", "fold", "loader", "dataset", "split", "notes", "meta", "")
-OWN_COLUMNS = {*FACTS, *RUN_COLUMNS, *METRICS} - {"dataset", "split"}
+COLUMNS = (
+    "phase",
+    "mode",
+    "stage",
+    "fold",
+    "loader",
+    "dataset",
+    "split",
+    "notes",
+    "meta",
+    "path",
+    "",
+)
+OWN_COLUMNS = {*FACTS, *RUN_COLUMNS, *METRICS} - {"dataset", "split", "path"}
 
 Facts = dict[RunKey, tuple[Any, ...]]
 

@@ -30,7 +30,7 @@ HELD_OUT = [
     "te\u00adst", "evaltest", "EVALtest", "valtest", "evaltest2", "photo_evaltest", "evalood",
     "valtarget", "testeval", "tgt", "Tgt", "photo_tgt", "tgt2", "tst", "tst-1", "evaltst", "tgtval",
     "testloader", "testdev", "testfold", "testv2", "minitest", "testdataset", "testb", "withheld",
-    "excluded", "not_seen", "neverSeen", "kept out",
+    "excluded", "not_seen", "neverSeen", "kept out", "nearood", "farOOD", "newtest", "leave_out",
 ]  # fmt: skip
 LOOK_ALIKE = {
     "t": "тτｔ𝐭ŧᴛ", "e": "еεｅéᴇ", "s": "ѕｓꜱş", "o": "оοօøｏ", "h": "һհħ", "T": "ТΤᎢꓔＴ🅃",

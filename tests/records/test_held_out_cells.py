@@ -33,6 +33,21 @@ ASKED: list[tuple[str, list[Any]]] = [
     ("test_phase", ["no", "yes"]),
     ("evaluated_on_test", [np.bool_(True), np.bool_(False)]),
     ("x", [{"test_run": True}, {"test_run": False}]),
+    *((column, [0, 1]) for column in (
+        "in_test_set", "is_from_test_set", "is_test_sample", "test_mask", "istest", "for_training",
+    )),
+    *((column, [True, False]) for column in ("is_source", "source", "seen", "in_distribution")),
+    ("is_source", [1, 0]), ("is_seen", ["yes", "no"]), ("validation", ["true", "false"]),
+    *(("x", cells) for cells in (
+        ['{"is_test": false}', '{"is_test": true}'], ["{'is_test': False}", "{'is_test': True}"],
+        ['{"lr": 1, "is_test":0}', '{"lr": 1, "is_test":1}'], ["test: no", "test: yes"],
+        ["a.is_test=False", "a.is_test=True"], ['{"split":"val"}', '{"split":"train"}'],
+        ["val", "{'split' : 'predict'}", '{"split": "val"}'],
+        ["a", r'{"s": "t\u00e9st"}'], [r'"\u0074est"'], [r'"\ud835\udc2dest"'],
+    )),
+    ("x", ["val", {"a": [{"b": "id_test"}]}]), ("x", [{"a": 1}, {"a": 1, "b": "id_test"}]),
+    ("x", [["a"], [{"b": "id_test"}]]), ("x", [None, {"is_test": 1}]),
+    ("phase", ["val", "predict"]), ("split", ["val", "final"]),
 ]  # fmt: skip
 LEFT_ALONE: list[tuple[str, list[Any]]] = [
     ("host", ["test-machine"] * 2), ("run_name", ["test_run_3"] * 2),
@@ -43,6 +58,11 @@ LEFT_ALONE: list[tuple[str, list[Any]]] = [
     ("is_val", [1, 1]), ("val_split", [0.2, 0.2]), ("is_best", [0, 1]), ("kind", ["a", "b"]),
     ("x", [object(), float("nan")]), ("metrics", [{"test": 0.5}, {"test": 0.6}]),
     ("do_test", [True, True]), ("test_after_fit", ["true", "true"]), ("test_fold", [0, 1]),
+    ("x", ["id=0 lr: 1", "id=1 lr: 2"]), ("x", ["host:80/a", "C:/b"]), ("row_id", [0, 1]),
+    ("rows_seen", [0, 1]), ("id", ["0", "1"]), ("source", ["a", "b"]), ("dataset", ["a", "b"]),
+    ("split", ["val_a", "val_b"]), ("x", ["in_distribution: 0.5", "seen: 100"]),
+    ("x", ["train_split=train test_split=test lr=1", "lr=2 train_split=train, test_split=test"]),
+    ("x", [{"a": {"b": "test-machine"}}] * 2), ("x", [[{"b": "test-machine"}, {"b": "test-lab"}]]),
     ("fast", [True, False]), ("test_nll", [None, None]), ("test_accuracy", [None, True]),
 ]  # fmt: skip
 
@@ -86,7 +106,20 @@ def test_a_run_may_be_called_after_a_trial_and_not_after_a_set() -> None:
 
 def test_long_cells_and_many_columns_take_linear_time() -> None:
     begin = time.monotonic()
-    for sign in ("A", "t", "test x ", "te\u0301", "[", "_", "A.", "o."):
+    for sign in (
+        "A",
+        "A=",
+        "a:",
+        "a =",
+        "\\u0074",
+        "t",
+        "test x ",
+        "te\u0301",
+        "[",
+        "_",
+        "A.",
+        "o.",
+    ):
         check_cells([("notes", [sign * 250_000] * 2)], "run.csv")
     check_cells([(f"c{k}", ["a", "b"]) for k in range(30_000)], "run.csv")
     assert time.monotonic() - begin < 30

@@ -13,7 +13,7 @@ import pytest
 
 from checkwise.store import StoreError, new_folder
 from checkwise.store import whole_folders as module
-from tests.killing import die_at
+from tests.killing import die_at, in_child, was_killed
 from tests.refusals import refused
 
 OPERATIONS = ("mkdir", "fsync", "rename", "replace", "unlink", "rmdir", "close")
@@ -89,16 +89,12 @@ def failing(operation: Callable[..., Any], first: int, more: int) -> Callable[..
 
 def killed(work: Callable[[], object], number: int) -> bool:
     """Whether ``work`` in a process of its own was killed at its ``number``-th operation."""
-    if (child := os.fork()) == 0:
-        try:
-            die_at(number, OPERATIONS)
-            work()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    status = os.waitpid(child, 0)[1]
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-    return os.WIFSIGNALED(status)
+
+    def until_killed() -> None:
+        die_at(number, OPERATIONS)
+        work()
+
+    return was_killed(in_child(until_killed))
 
 
 @pytest.mark.parametrize("other", ["model", "model.abcdefgh"])

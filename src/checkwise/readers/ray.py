@@ -126,7 +126,7 @@ def _of_training(file: Path, request: Request) -> Log:
             code="format",
         )
     records = _reported(document, file)
-    steps_told = [record.get(STEP) for record in records]
+    steps_told: list[Any] = [record.get(STEP) for record in records]
     is_trained = all(type(step) in (int, float) and step == step // 1 for step in steps_told)
     if is_trained:
         by_step = dict(zip(steps_told, records, strict=True))

@@ -32,7 +32,8 @@ from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.log import Log
 from checkwise.readers.request import LoadedRun, Request, names_in
 from checkwise.readers.stores import is_database
-from checkwise.records import SET_WORDS, as_source, is_held_out_word, is_target_folder
+from checkwise.readers.tables import is_of_a_target
+from checkwise.records import as_source, is_target_folder
 from checkwise.store import RECORD, fingerprint, layout, open_regular, read_run
 from checkwise.words import counted
 
@@ -45,10 +46,6 @@ ACCEPTED = (
 LOG_SUFFIXES = (".csv", ".log", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".db", ".sqlite")
 DEEPEST = 32  # levels of folders that are looked through for runs
 MOST_FOLDERS = 100_000
-# Beside `test` in the name of a folder of predictions; `test_of_lr` is a trial.
-OUTPUT_WORDS = (
-    "pred", "preds", "prediction", "predictions", "logits", "probs", "outputs", "results", "on",
-)  # fmt: skip
 
 
 class HeldOutFolderError(InputError):
@@ -234,7 +231,7 @@ def _refuse_only_file(root: Path, request: Request) -> None:
 def _check_place(root: Path, folder: Path, request: Request) -> None:
     """Refuse predictions in a folder called after a target; logs name their own targets."""
     for name in (root.name, root.resolve().name, *folder.relative_to(root).parts):
-        if not is_held_out_word(name, {*SET_WORDS, *OUTPUT_WORDS}):
+        if not is_of_a_target(name):
             continue
         names = predictions.domains(folder) - {*request.held_out, *request.sources}
         if names:

@@ -19,14 +19,18 @@ from checkwise.readers.json_lines import Line
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import (
     FACTS,
+    ONLY_DOMAIN,
+    SET_WORDS,
     SORTING,
     CellColumns,
     Columns,
     RunKey,
     SourceRows,
     Trajectory,
+    as_source,
     check_rivals,
     check_sorting,
+    is_held_out_word,
     missing,
     objects,
     required,
@@ -37,6 +41,11 @@ from checkwise.records import (
 )
 from checkwise.records import notes as column_names_notes
 
+# Beside `test` in the name of a table or of a folder of predictions.
+OUTPUT_WORDS = (
+    "pred", "preds", "prediction", "predictions", "logits", "probs", "outputs", "results", "result",
+    "metrics", "scores", "log", "logs", "on",
+)  # fmt: skip
 _DIGITS = 12  # beyond these a decimal is what dividing by 100 left of a shorter one
 _MANTISSAS = (8, 11, 24, 53)  # bits of bfloat16, float16, float32 and float64
 
@@ -161,9 +170,19 @@ def sort_rows(sheet: Sheet, request: Request) -> SourceRows:
     reading = columns_read(header, request, sheet.path)
     check_sorting(header, reading, where, told=bool(request.held_out))
     labels = {reading[name] for name in ("run", "algorithm") if name in reading}
-    read = set(reading.values()) - labels - {reading.get("dataset")}
+    read = set(reading.values()) - labels - {reading.get("dataset"), reading.get("path")}
     unread = [column for column in header if column not in read]
     sorting = {name: reading[name] for name in SORTING if name in reading}
+    if (
+        not {"domain", "role"} & set(sorting)
+        and not request.sources
+        and is_of_a_target(sheet.path.stem)
+    ):
+        raise InputError(
+            f"Expected rows of a validation set, but {where} has a name like that of a test set: "
+            f"if they are validation, {as_source(ONLY_DOMAIN)}.",
+            code="held-out",
+        )
     return source_rows(
         sheet.columns(sorting, everything),
         sheet.rows,
@@ -173,6 +192,11 @@ def sort_rows(sheet: Sheet, request: Request) -> SourceRows:
         beside=lambda rows: sheet.beside(unread, rows),
         labels=labels,
     )
+
+
+def is_of_a_target(name: str) -> bool:
+    """Whether a file or folder has the name of a test set; `test_of_lr` is a trial."""
+    return is_held_out_word(name, {*SET_WORDS, *OUTPUT_WORDS})
 
 
 def columns_read(header: Sequence[str], request: Request, path: Path) -> dict[str, str]:

@@ -27,7 +27,8 @@ ALSO_CALLED = {
 }
 # Words of scores of which less is better: 1 minus an accuracy, a regression's, a loss.
 ERRORS = re.compile(
-    r"(?:m|val|valid|eval|dev|test|top|multi|binary)?err(?:or)?s?|misclassifi(?:cations?|ed)|[wce]er"
+    r"(?:m|val|valid|eval|dev|test|top|multi|binary)?err(?:or)?s?|[wce]er"
+    r"|misclass(?:ifi(?:cations?|ed))?|mistakes?|wrong|inaccura(?:cy|te)|fail(?:ures?|ed)?"
 )
 REGRESSION_WORDS = (
     "mse", "rmse", "mae", "mape", "smape", "msle", "rmsle", "huber", "squared", "absolute",
@@ -37,7 +38,9 @@ REGRESSION_WORDS = (
 OTHER_LOSSES = (
     "focal", "hinge", "dice", "tversky", "lovasz", "jaccard", "iou", "triplet", "contrastive",
     "margin", "kl", "kld", "kldiv", "elbo", "adversarial", "wasserstein", "center", "arcface",
-    "perceptual", "smooth", "smoothed", "l1", "l2", "regularization", "regularisation", "penalty",
+    "perceptual", "smooth", "smoothed", "smoothing", "l1", "l2", "regularization",
+    "regularisation", "penalty", "ctc", "ranking", "quantile", "pinball", "poisson", "logcosh",
+    "cosine", "cosface", "infonce", "simclr", "vae", "gan", "recon", "distill", "distillation",
 )  # fmt: skip
 LOSS_WORDS = ("nll", "ce", "xent", "entropy", "crossentropy", "likelihood", "brier")
 NO_NLL = ("brier", "perplexity", "ppl")

@@ -28,7 +28,7 @@ from checkwise.words import shown
 HELD_OUT_WORDS = (
     "test", "tests", "testing", "testset", "testsets", "testdata", "tst",
     "target", "targets", "tgt", "ood", "unseen",
-    "held ?outs?", "hold ?outs?", "left ?out", "kept ?out", "with ?held", "excluded",
+    "held ?outs?", "hold ?outs?", "left ?out", "leave ?out", "kept ?out", "with ?held", "excluded",
     "not ?seen", "never ?seen",
     "out of distribution", "out of dist", "out of domain", "out of sample", "out domain",
 )  # fmt: skip
@@ -40,11 +40,12 @@ TARGET_FOLDERS = ("target", "targets", "held out", "heldout")
 # `evaltest`. Before and after `test` only words for sets count: `latest`, `contest` and `testify`
 # are no targets.
 _RUN_TOGETHER = re.compile(
-    r"(?:eval(?:uation)?|val(?:id(?:ation)?)?|dev|train|mini|tiny|small|full|sub|final|hidden|blind)?"
-    r"(?:(?:tests?|testing|tst|targets?|tgt)"
+    r"(?:eval(?:uation)?|val(?:id(?:ation)?)?|dev|train|mini|tiny|small|full|sub|final|hidden|blind"
+    r"|is|near|far|new|old|real)?"
+    r"(?:(?:tests?|testing|tst|targets?|tgts?)"
     r"(?:(?:sub)?sets?|data(?:sets?|loaders?)?|loaders?|dom|domains?|envs?|splits?|folds?"
     r"|part(?:ition)?s?|sites?|ood|evals?|vals?|dev|mini|small|full|hard|easy|clean|v|[a-d])?"
-    r"|(?:ood|unseen|notseen|heldout|withheld|holdout|leftout|keptout|outofd|outofsample|outdomain)"
+    r"|(?:ood|unseen|notseen|heldout|withheld|holdout|leftout|leaveout|keptout|outofd|outofsample|outdomain)"
     r"[^\W\d_]*)"
 )
 _HELD_OUT = re.compile(rf"\b(?:{'|'.join(HELD_OUT_WORDS)})\b")

@@ -5,8 +5,9 @@ The cells decide, in tables and logs alike. The caller is asked where
 - a cell says nothing but that its row is held out: ``test``, ``Test set 2``, ``["ood"]``;
 - it does so among other words, and other rows do not: ``photo_val`` and ``photo_test``;
 - it does so among other words, in a column called after sets: ``split`` = ``photo_test``;
-- such a column tells training from other rows: ``train`` and ``val``;
-- a flag does so: ``is_test`` = 1, ``is_val`` = no; ``test_loader``, true and false.
+- such a column tells training or validation from other rows: ``train`` and ``val``;
+- a flag does so: ``is_test`` = 1, ``is_val`` = no; ``test_loader``, true and false;
+- a text has such a flag or set in it: ``{"is_test": true}``, ``lr=0.1, split=val``.
 
 What all rows say in the same way tells none of them apart: ``/runs/test/…``, ``test-machine``.
 ``sources=`` or ``--source`` with the words of a cell says that its rows are validation.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -41,11 +43,16 @@ from checkwise.words import is_plain, listed, shown
 
 Columns = Iterable[tuple[str, Iterable[Any]]]
 SET_WORDS = {*NAMING_WORDS, *PART_WORDS, *TRAINING_WORDS, *VALIDATION_WORDS}
-FLAG_WORDS = {"is", "was", "flag", "from", "on", "in", "use", "row", "rows", "data", "split"}
+ASKING_WORDS = {"is", "was", "in", "on", "from", "for", "flag", "mask", "indicator"}
+FLAG_WORDS = {*ASKING_WORDS, "use", "row", "rows", "data", "split"}
+USABLE_WORDS = {*VALIDATION_WORDS, "source", "src", "seen", "id", "iid", "distribution"}
 YES = {"true", "yes", "t", "y", "on", "1", "1.0"}
 NO = {"false", "no", "f", "n", "off", "0", "0.0"}
 LONGEST_SOURCE = 60  # characters that are worth typing after --source
 _MAY_SAY = re.compile(r"[^\W\d_eE]|[^\x00-\x7f]")  # not digits, nor the e of 1e-5
+# `key=value`, as in JSON. Keys begin where words do, and no sign is read twice: linear time.
+_PAIR = re.compile(r"""(?<![\w.-])([\w.-]++)["']?\s*+[=:]\s*+["']?([\w.-]++)""")
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 _NUMBERS = {int, float, type(None)}
 _FLAGS = {bool, np.bool_, type(None)}
 
@@ -76,18 +83,24 @@ def check_cells(
     for column, texts in said.items():
         held = {text for text in texts if looks_held_out(text)}
         named = {text for text in held if is_held_out_word(text, SET_WORDS)}
-        marks = _marks(column) or (YES if _is_told_apart(column, texts) else set())
+        marks = _marks(column) or _told_apart(column, texts)
         named |= {text for text in texts if text.lower() in marks}
         of_sets = not PART_WORDS.isdisjoint(words(column)[-1:])
         if column not in labels and (of_sets or len(held) < len(texts)):
             named |= held
         if asked := named.difference(sources):
             raise _refusal(column, asked, where, do=_what_to_do(asked))
-        sets = texts - {""}
-        trains = any(not set(TRAINING_WORDS).isdisjoint(words(text)) for text in sets)
-        if of_sets and len(sets) > 1 and (one_set or (trains and column not in labels)):
-            raise _refusal(column, sets, where, do="keep the rows of validation")
+        sets = texts.difference([""], () if one_set else sources)
+        if of_sets and len(sets) > 1 and (one_set or (_differ(sets) and column not in labels)):
+            or_name = "" if one_set else ", or name each of these sets with --source"
+            raise _refusal(column, sets, where, do=f"keep the rows of validation{or_name}")
     return {name for texts in said.values() for name in texts.intersection(sources)}
+
+
+def _differ(sets: Collection[str]) -> bool:
+    """Whether some of the sets are training, or some are validation and others may not be."""
+    trains = any(not set(TRAINING_WORDS).isdisjoint(words(text)) for text in sets)
+    return trains or len({set(VALIDATION_WORDS).isdisjoint(words(text)) for text in sets}) == 2
 
 
 def _texts(column: str, cells: Iterable[Any]) -> Iterator[tuple[str, str]]:
@@ -96,20 +109,33 @@ def _texts(column: str, cells: Iterable[Any]) -> Iterator[tuple[str, str]]:
     for name, level in waiting:  # grows while it is read: a cell may nest deeper than calls may
         level = list(level)
         kinds = set(map(type, level))
-        is_flag = bool(_marks(name)) or (kinds <= _FLAGS and looks_held_out(name))
+        asks = kinds <= _FLAGS or not ASKING_WORDS.isdisjoint(words(name))
+        is_flag = bool(_marks(name)) or (asks and bool(_sides(name)))
         if kinds and kinds <= _NUMBERS and not is_flag:
             level = [None]
         if kinds == {str} and not is_flag:
             level = {text if _MAY_SAY.search(text) else "" for text in level}
+        inside: dict[str, list[list[Any]]] = {}  # column → the cells in it, of each cell here
+        written: dict[str, list[str]] = {}  # the same, of what texts assign
         for cell in level:
             if isinstance(cell, np.ndarray | np.generic):
                 cell = cell.tolist()
             if isinstance(cell, Mapping):
-                waiting += [(f"{name}/{key}", (value,)) for key, value in cell.items()]
+                for key, value in cell.items():
+                    inside.setdefault(f"{name}/{key}", []).append([value])
             elif isinstance(cell, list | tuple | set | frozenset):
-                waiting.append((name, cell))
+                inside.setdefault(name, []).append([*cell])
             else:
-                yield name, _text(cell, is_flag)
+                text = _text(cell, is_flag)
+                for key, value in _pairs(text):
+                    written.setdefault(f"{name}/{key}", []).append(value)
+                yield name, text
+        for key, cells in inside.items():  # a row without it differs from those that have it
+            without = [None] if len(cells) < len(level) else []
+            waiting.append((key, [*chain.from_iterable(cells), *without]))
+        for key, texts in written.items():  # settings of a run are the same in all its rows
+            told = {*texts, *([""] if len(texts) < len(level) else [])}
+            waiting += [(key, told)] if len(told) > 1 else []
 
 
 def _text(cell: Any, is_flag: bool) -> str:
@@ -122,7 +148,24 @@ def _text(cell: Any, is_flag: bool) -> str:
     except InputError:  # an object that is no text
         return ""
     says = is_flag or (_MAY_SAY.search(text) and text.lower() not in (*EMPTY, "nan"))
-    return text if says else ""
+    return _without_escapes(text) if says else ""
+
+
+def _without_escapes(text: str) -> str:
+    """Letters as JSON escapes them, in their own form."""
+    if "\\u" not in text:
+        return text
+    plain = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """The flags and sets that a text assigns."""
+    if "=" in text or ":" in text:
+        for path, value in _PAIR.findall(text):
+            key = path.rpartition(".")[2]
+            if not PART_WORDS.isdisjoint(words(key)[-1:]) or _sides(key):
+                yield key, value
 
 
 def _marks(column: str) -> set[str]:
@@ -135,11 +178,20 @@ def _marks(column: str) -> set[str]:
     return NO if other and other < in_name and other <= set(VALIDATION_WORDS) else set()
 
 
-def _is_told_apart(column: str, texts: Collection[str]) -> bool:
-    """Whether yes and no in a column whose name says test tell rows apart."""
+def _sides(column: str) -> set[str]:
+    """Cells that would say a row is no validation, if the column is a flag; by its name."""
+    name = column.rpartition("/")[2]
+    other = set(words(name)) - FLAG_WORDS
+    if looks_held_out(name) or (other and other <= set(TRAINING_WORDS)):
+        return YES
+    return NO if other and other <= USABLE_WORDS else set()
+
+
+def _told_apart(column: str, texts: Collection[str]) -> set[str]:
+    """The cells that tell rows apart by yes and no, in a column whose name says of what."""
     said = {text.lower() for text in texts} - {""}
     both = not said.isdisjoint(YES) and not said.isdisjoint(NO)
-    return both and said <= YES | NO and looks_held_out(column)
+    return _sides(column) if both and said <= YES | NO else set()
 
 
 def _what_to_do(cells: Collection[str]) -> str:

@@ -129,7 +129,8 @@ def _targets(
         targets[row] = targets_of(cell, domains, where) if names is None else names
         if isinstance(cell, str):
             known[cell] = targets[row]
-    empty = [row for row in targets if text_or_none(columns["held_out"][row]) in (None, "")]
+    cells = columns["held_out"]
+    empty = [row for row in targets if not targets[row] and text_or_none(cells[row]) in (None, "")]
     if empty and len(empty) < len(targets):
         raise InputError(
             f"Expected `held_out` in every row, but it is empty in row {empty[0]} of {where} and "
@@ -191,13 +192,14 @@ def read(
                 f"{len(column)}: fill in the missing ones.",
                 code="differs",
             )
+    read = [column for name, column in reading.items() if name != "path"]
     chosen = source_rows(
         taken,
         rows,
         "the table",
         held_out=held_out,
         sources=sources,
-        beside=lambda left: _beside(table, [*reading.values()], rows, left),
+        beside=lambda left: _beside(table, read, rows, left),
     )
     raw = {name: column[chosen.keep] for name, column in taken.items()}
     notes = [*chosen.notes, *column_names.notes(header, reading)]
