@@ -92,12 +92,16 @@ def test_the_help_of_select_fits_one_screen(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit):
-        main(["select", "--help"])
-    said = capsys.readouterr().out.splitlines()
-    assert len(said) <= 50
-    assert {"Choose:", "Read the log:", "Find the files:", "Output:", "Examples:"} <= set(said)
-    assert said[-1].startswith("https://")
+    whole: dict[str, list[str]] = {}
+    for asked in ("--help-all", "--help"):
+        with pytest.raises(SystemExit):
+            main(["select", asked])
+        whole[asked] = said = capsys.readouterr().out.splitlines()
+        assert {"Choose:", "Read the log:", "Find the files:", "Output:", "Examples:"} <= set(said)
+        assert said[-1].startswith("https://")
+    assert len(whole["--help"]) <= 35
+    told = {name for line in whole["--help-all"] for name in OPTION.findall(line)}
+    assert told >= {name for name in options("select") if name.startswith("--")} - {"--debug"}
 
 
 def test_every_command_is_in_one_group() -> None:

@@ -26,10 +26,9 @@ SUFFIX = ".cohort"
 SORTING = ("role", "held_out", "domain")  # columns that say which rows are the target's
 
 import_to_option = option(
-    "--import-to",
+    "--import-to DIR",
+    "Where a log or table is imported to, and kept. [default: PATH.cohort]",
     type=PATH,
-    metavar="DIR",
-    help="Where a log or table is imported to, and kept. [default: PATH.cohort]",
 )
 
 
@@ -42,16 +41,14 @@ import_to_option = option(
 )
 @argument("path")
 @option(
-    "--held-out",
-    multiple=True,
-    metavar="NAME",
+    "--held-out NAME…",
+    "A set of the table that is a target: its rows are sealed; repeatable.",
     under=READ,
-    help="A set of the table that is a target: its rows are sealed; repeatable.",
 )
 @source_option
 @column_option
-@option("--role", default="evaluation", help="development or evaluation. [default: evaluation]")
-@option("--name", help="The name of the study. [default: that of PATH]")
+@option("--role TEXT", "development or evaluation. [default: evaluation]", default="evaluation")
+@option("--name TEXT", "The name of the study. [default: that of PATH]")
 @out_option.but(metavar="DIR", help="The study to make. [default: PATH.cohort]")
 def import_command(
     path: Path,

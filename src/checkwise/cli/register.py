@@ -86,40 +86,34 @@ SHOWN = "Show what was registered"
 )
 @argument("path", metavar="STUDY")
 @option(
-    "--rule",
-    metavar="NAME",
-    help="The rule that will be compared. "
+    "--rule NAME",
+    "The rule that will be compared. "
     f"[default: {DEFAULT_RULE}, or the best rule that the data allow]",
 )
 @reference_option
 @scope_option
 @metrics_option
 @option(
-    "--tables",
-    metavar="NAMES",
-    default="main",
-    help="Tables that will be shown, comma separated. [default: main]",
+    "--tables NAMES", "Tables that will be shown, comma separated. [default: main]", default="main"
 )
 @option(
-    "--contrasts",
+    "--contrasts FILE.toml",
+    "Register the contrasts of this file instead; --show tells what came of them.",
     type=PATH,
-    metavar="FILE.toml",
-    help="Register the contrasts of this file instead; --show tells what came of them.",
 )
 @import_to_option
 @takes(RuleSettings, "settings")
 @option(
     "--show",
-    is_flag=True,
+    "Show registered contrasts and their verdicts. This opens held-out results.",
     under=SHOWN,
-    help="Show registered contrasts and their verdicts. This opens held-out results.",
 )
 @option(
-    "--digest",
+    "--digest TEXT",
+    "Only what has this digest. Without --show: is it in the log? Opens nothing.",
     under=SHOWN,
-    help="Only what has this digest. Without --show: is it in the log? Opens nothing.",
 )
-@option("--unfinished", is_flag=True, under=SHOWN, help="Also where planned runs are not finished.")
+@option("--unfinished", "Also where planned runs are not finished.", under=SHOWN)
 @out_option.but(metavar="FILE.json", help="Also write what --show shows.")
 @json_option
 def register_command(

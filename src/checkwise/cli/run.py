@@ -42,9 +42,7 @@ SPLIT_WORDS = {"groups": "whole groups", "both": "examples and, beside them, by 
 @data_option
 @plugin_option
 @option(
-    "--plan-only",
-    is_flag=True,
-    help="Plan the runs and prepare the data, for `checkwise study work`; train nothing.",
+    "--plan-only", "Plan the runs and prepare the data, for `checkwise study work`; train nothing."
 )
 @dry_run_option
 @takes(RunFilters, "only")

@@ -75,32 +75,22 @@ class Found:
         "checkwise select lightning_logs/version_0",
         "checkwise select runs/*/metrics.csv --best --copy-to best.ckpt",
     ],
+    rare=(
+        *("constraint", "delta", "objectives", "direction", "param", "weights", "plugin"),
+        *("source", "only_run", "validation", "bins", "bandwidth", "include_unsaved", "force"),
+    ),
 )
 @argument("paths", nargs=-1, required=True, metavar="PATHS...")
 @takes(Choosing, "choosing")
 @takes(Reading, "reading")
-@option("--table", is_flag=True, under=OUTPUT, help="Show every checkpoint, best first.")
-@option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    under=OUTPUT,
-    help="Also all notes, the runner-up, a plot, the accuracy bound.",
-)
-@option("--best", is_flag=True, under=OUTPUT, help="Of several runs, answer for the best one.")
-@option(
-    "--sure",
-    is_flag=True,
-    under=OUTPUT,
-    help="How sure the choice is; needs predictions.",
-)
-@option("--page", type=PATH, metavar="FILE", under=OUTPUT, help="Write a page about the run.")
+@option("--table", "Show every checkpoint, best first.", under=OUTPUT)
+@option("-v, --verbose", "Also all notes, the runner-up, a plot, the accuracy bound.", under=OUTPUT)
+@option("--best", "Of several runs, answer for the best one.", under=OUTPUT)
+@option("--sure", "How sure the choice is; needs predictions.", under=OUTPUT)
+@option("--page FILE", "Write a page about the run.", type=PATH, under=OUTPUT)
 @open_option
-@out_option.but(
-    metavar="FILE",
-    help="choice.json, for deploy and prune; or a table, .csv.",
-)
-@option("--copy-to", type=PATH, metavar="PATH", under=OUTPUT, help="Copy the chosen checkpoint.")
+@out_option.but(metavar="FILE", help="choice.json, for deploy and prune; or a table, .csv.")
+@option("--copy-to PATH", "Copy the chosen checkpoint.", type=PATH, under=OUTPUT)
 @force_option.but(help="Replace a file that is there.")
 @json_option
 def select_command(

@@ -28,7 +28,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
     examples=["checkwise study run study.toml -o out --plan-only", "checkwise study work out"],
 )
 @argument("path", metavar="DIR")
-@option("--wait", is_flag=True, help="Stay until other workers are done, to take over their runs.")
+@option("--wait", "Stay until other workers are done, to take over their runs.")
 @data_option
 @plugin_option
 @takes(Working, "working")
