@@ -39,8 +39,6 @@ class Option(click.Option):
     def __init__(self, *args: Any, under: str = "Options", **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.under = under
-        if self.metavar is None and isinstance(self.type, click.IntRange | click.FloatRange):
-            self.metavar = "N"
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """Without the range of a number, which a wrong value is told."""
@@ -200,7 +198,8 @@ def takes(group: type[Shared], name: str) -> Callable[[Callable[..., Any]], Call
 
         decorated: Callable[..., Any] = taking
         for each, one in reversed(group.declared.items()):
-            decorated = Declared((each, *one.names), one.settings)(decorated)
+            flags = [name for name in one.names if name.startswith("-")]
+            decorated = Declared((each, *flags), one.settings)(decorated)
         return decorated
 
     return decorate

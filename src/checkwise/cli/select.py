@@ -6,11 +6,14 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from checkwise.cli import answer, places, printing
 from checkwise.cli.command import OUTPUT, PATH, argument, command, option, takes
+from checkwise.cli.copying import copy_chosen, is_copy
+from checkwise.cli.handover import write_choice
 from checkwise.cli.hints import after_choice, next_steps, unmatched
 from checkwise.cli.options import (
     Choosing,
@@ -158,7 +161,8 @@ def select_command(
         if page is not None or show:
             parts.append(lambda: _write_page(only.selection, page, opened=show))
         if copy_to is not None:
-            parts.append(lambda: _copy(only, copy_to, force=force))
+            copied = partial(copy_chosen, only.source, only.selection, copy_to, force=force)
+            parts.append(lambda: [f"Copied to {copied()}."])
         if not (out or copy_to):
             run = [] if only.alone else ["--run", only.key.label]
             parts.append(lambda: next_steps(only.selection, only.source, [*given, *run]))
@@ -243,20 +247,8 @@ def _check_places(
         raise InputError("Expected a place of its own for each of -o, --page and --copy-to.")
     weights = [Path(path) for one in found for path in one.selection.trajectory.paths or () if path]
     for place in written:
-        if place is not copy_to or not _is_copy(place):
+        if place is not copy_to or not is_copy(place):
             places.check_answer(place, [*paths, *weights], force=force)
-
-
-def _is_copy(place: Path) -> bool:
-    from checkwise.cli.copying import is_copy  # which few ask for
-
-    return is_copy(place)
-
-
-def _copy(found: Found, place: Path, *, force: bool) -> list[str]:
-    from checkwise.cli.copying import copy_chosen
-
-    return [f"Copied to {copy_chosen(found.source, found.selection, place, force=force)}."]
 
 
 def _best(found: Sequence[Found], leading: int | None) -> Found:
@@ -299,8 +291,6 @@ def _write(
             rows = [one.row(source=several) for one in found]
         write_text(out, printing.csv_text(rows))
         return said
-    from checkwise.cli.handover import write_choice
-
     (one,) = found
     entries = [one.as_dict(**asked, sure=False)]
     write_choice(out, one.source, reading, choosing, entries, {one.key: one.selection})
