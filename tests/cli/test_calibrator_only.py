@@ -12,19 +12,12 @@ import pytest
 
 import checkwise as cw
 from checkwise.calibrators import calibrators, change_of, fit, fit_temperature, from_dict
-from checkwise.cli import main
 from checkwise.records import group_numbers
 from checkwise.study.folder import LOG
+from tests.cli.calls import heard, otherwise, run
 from tests.cli.choices import choose
 from tests.study.cohorts import mark_again, tiny_runs, write_cohort
 from tests.study.test_methods import pair, save_logits
-
-
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
 
 
 def calibrate(path: Path, out: Path, *words: object) -> int:
@@ -61,9 +54,7 @@ def predictions(folder: Path, n: int = 400, domains: tuple[str, ...] = ("val",))
     return folder
 
 
-def test_a_predictions_folder_is_calibrated_and_what_was_fitted_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_predictions_folder_is_calibrated_and_what_was_fitted_is_written(tmp_path: Path) -> None:
     folder = predictions(tmp_path / "run", domains=("art", "photo"))
     for place in folder.iterdir():
         (place / "target.npz").write_bytes(b"poison")
@@ -71,7 +62,7 @@ def test_a_predictions_folder_is_calibrated_and_what_was_fitted_is_written(
     out, choice = tmp_path / "calibration.json", tmp_path / "choice.json"
     choose(folder, choice, {"held_out": ("sketch",)})
     assert calibrate(choice, out) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(heard().out.split())
     written = strict(out.read_text())
     chosen = cw.select(cw.load(folder, held_out="sketch"))
     assert written["schema"] == 2
@@ -103,10 +94,10 @@ def test_a_predictions_folder_is_calibrated_and_what_was_fitted_is_written(
     assert str(out) in said
 
 
-def test_json_is_what_the_file_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_what_the_file_holds(tmp_path: Path) -> None:
     folder, out = predictions(tmp_path / "run"), tmp_path / "c.json"
     assert calibrate(folder, out, "--json") == 0
-    found = strict(capsys.readouterr().out)
+    found = strict(heard().out)
     assert found.pop("path") == str(out)
     assert f"T = {found['temperature']:.3g}" in found.pop("calibration")
     assert found == strict(out.read_text())
@@ -115,14 +106,14 @@ def test_json_is_what_the_file_holds(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(("n", "state"), [(400, "fitted"), (40, "saturated"), (3, "saturated")])
 @pytest.mark.parametrize("calibrator", ["ts", "ts-soften"])
 def test_too_few_errors_are_a_state_with_conditions(
-    n: int, state: str, calibrator: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    n: int, state: str, calibrator: str, tmp_path: Path
 ) -> None:
     folder = predictions(tmp_path / "run", n)
     if n == 3:
         for file in folder.glob("*/*.npz"):
             np.savez(file, logits=5.0 * np.eye(3), labels=np.arange(3))
     assert calibrate(folder, tmp_path / "c.json", "--calibrator", calibrator) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(heard().out.split())
     written = strict((tmp_path / "c.json").read_text())
     assert (written["state"], written["forced"]) == (state, False)
     assert bool(written["conditions"]) == (state != "fitted")
@@ -171,9 +162,7 @@ def test_groups_of_a_run_stay_in_one_fold(path: Path, tmp_path: Path) -> None:
     assert strict((tmp_path / "grouped.json").read_text())["cross_fitted_change"]["groups"] == 8
 
 
-def test_groups_of_a_predictions_folder_stay_in_one_fold(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_groups_of_a_predictions_folder_stay_in_one_fold(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 200)
     groups = group_numbers(rng.integers(0, 20, 200), 200)
@@ -183,7 +172,7 @@ def test_groups_of_a_predictions_folder_stay_in_one_fold(
         logits = 5 * (np.eye(3)[labels] + 0.8 * rng.normal(size=(200, 3)))
         np.savez(folder / "val.npz", logits=logits, labels=labels, groups=groups)
     assert calibrate(tmp_path / "run", tmp_path / "c.json", "--calibrator", "ts") == 0
-    assert "folds of whole groups" in capsys.readouterr().out
+    assert "folds of whole groups" in heard().out
     found = strict((tmp_path / "c.json").read_text())
     with np.load(tmp_path / "run" / f"step-{found['step']:06d}" / "val.npz") as saved:
         chosen: Any = {"val": (saved["logits"], saved["labels"])}
@@ -192,20 +181,18 @@ def test_groups_of_a_predictions_folder_stay_in_one_fold(
     assert found["cross_fitted_change"]["groups"] == 20
 
 
-def test_runs_without_logits_or_not_finished_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_without_logits_or_not_finished_are_refused(tmp_path: Path) -> None:
     bare = write_cohort(tmp_path / "bare", tiny_runs())
     out = tmp_path / "c.json"
     assert calibrate(bare / "runs" / "PACS-IRM-sketch-h0-t0", out) == 2
-    assert 'train with `logits = "source"`' in capsys.readouterr().err
+    assert 'train with `logits = "source"`' in heard().err
     assert calibrate(bare / "runs" / "PACS-IRM-sketch-h0-t1", out) == 2
     assert calibrate(bare, out) == 2
-    assert "--run" in capsys.readouterr().err
+    assert "--run" in heard().err
     assert not out.exists()
 
 
-def test_what_has_no_logits_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_has_no_logits_is_refused(tmp_path: Path) -> None:
     folder = predictions(tmp_path / "run", 50)
     for file in folder.glob("*/*.npz"):
         with np.load(file) as saved:
@@ -214,42 +201,38 @@ def test_what_has_no_logits_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "run.csv").write_text("step,accuracy,nll\n1,0.9,0.3\n2,0.91,0.2\n")
     for place in (folder, tmp_path / "run.csv"):
         assert calibrate(place, tmp_path / "c.json") == 2
-        said = capsys.readouterr().err
+        said = heard().err
         assert "logits" in said
         assert "checkwise predict" in said
         assert said.count("\n") == 1
     assert not (tmp_path / "c.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--calibrator", "platt"), "ts-soften, ts, ts-max"),
-        (("--calibrator", "none"), "--calibrator-only"),
-        (("--average", "3"), "--average"),
-        (("--average", "weights"), "--average"),
-    ],
-)
-def test_what_a_calibrator_alone_cannot_be_is_refused(
-    words: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert calibrate(predictions(tmp_path / "run"), tmp_path / "c.json", *words) == 2
-    assert message in capsys.readouterr().err
+REFUSED = {
+    "--calibrator platt": "ts-soften, ts, ts-max",
+    "--calibrator none": "--calibrator-only",
+    "--average 3": "--average",
+    "--average weights": "--average",
+}
+
+
+def test_what_a_calibrator_alone_cannot_be_is_refused(tmp_path: Path) -> None:
+    deploy = "deploy RUN --calibrator-only -o OUT"
+    lines = {f"{deploy} {words}": said for words, said in REFUSED.items()}
+    assert not otherwise(lines, RUN=predictions(tmp_path / "run"), OUT=tmp_path / "c.json")
     assert not (tmp_path / "c.json").exists()
 
 
-def test_only_a_new_file_of_json_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_a_new_file_of_json_is_written(tmp_path: Path) -> None:
     folder = predictions(tmp_path / "run")
     assert calibrate(folder, tmp_path / "fit.txt") == 2
-    assert ".json" in capsys.readouterr().err
+    assert ".json" in heard().err
     (tmp_path / "c.json").write_text("mine")
     assert calibrate(folder, tmp_path / "c.json") == 2
     assert (tmp_path / "c.json").read_text() == "mine"
     choose(folder, tmp_path / "choice.json")
     assert calibrate(tmp_path / "choice.json", tmp_path / "choice.json", "--force") == 2
-    assert "the input" in capsys.readouterr().err
+    assert "the input" in heard().err
     assert calibrate(folder, tmp_path / "c.json", "--force") == 0
     assert strict((tmp_path / "c.json").read_text())["calibrator"] == "ts-soften"
 

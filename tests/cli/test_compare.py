@@ -6,6 +6,7 @@ import json
 import os
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ import pandas
 import pytest
 import scipy.stats
 
-from checkwise.cli import main, options, printing
+from checkwise.cli import options, printing
 from checkwise.records import RunKey
 from checkwise.store import write_text
 from checkwise.study import Cohort
+from tests.cli.calls import answer, heard, otherwise, refusal, run, said
 from tests.refusals import names
 from tests.study.cohorts import tiny_runs, write_cohort
 
@@ -27,29 +29,10 @@ def folder(tmp_path: Path) -> Path:
     return write_cohort(tmp_path / "tiny", tiny_runs())
 
 
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
-
-
-def test_compare_prints_the_table_and_what_it_means(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("study", "compare", folder) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_compare_prints_the_table_and_what_it_means(folder: Path) -> None:
+    lines = said("study", "compare", folder).splitlines()
     nll = next(line for line in lines if "target NLL" in line)
-    assert nll.split() == [
-        "ac-nc",
-        "target",
-        "NLL",
-        "3",
-        "−0.133",
-        "[−0.300,",
-        "0.000]",
-        "2/1/0",
-    ]
+    assert nll.split() == ["ac-nc", "target", "NLL", "3", "−0.133", "[−0.300,", "0.000]", "2/1/0"]
     accuracy = next(line for line in lines if "target accuracy" in line)
     assert accuracy.split()[-1] == "33%"
     text = "\n".join(lines)
@@ -59,22 +42,16 @@ def test_compare_prints_the_table_and_what_it_means(
     assert "\nac-nc: not registered before held-out results were opened" in text
 
 
-def test_units_stand_beside_only_where_they_are_asked_for(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("study", "compare", folder, "--units") == 0
-    text = capsys.readouterr().out
+def test_units_stand_beside_only_where_they_are_asked_for(folder: Path) -> None:
+    text = said("study", "compare", folder, "--units")
     nll = next(line for line in text.splitlines() if "target NLL" in line)
     assert nll.split()[-2:] == ["2/1/0", "−0.100"]  # the median
     assert "\nThere are too few blocks (2), draws (1), splits (2) and domains (1) to say" in text
 
 
-def test_the_table_has_at_most_fifteen_lines_and_eight_columns(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_has_at_most_fifteen_lines_and_eight_columns(folder: Path) -> None:
     rules = "ac-nc,ac-nll,ac-ece,pure-nll,pure-cwece,last,ac-early,ac-mean,ac-cwece"
-    assert run("study", "compare", folder, "--rules", rules) == 0
-    _, head, rest = capsys.readouterr().out.split("\n\n")
+    _, head, rest = said("study", "compare", folder, "--rules", rules).split("\n\n")
     header, *lines = head.splitlines()
     assert len(lines) == 15
     assert len(re.split(r"\s{2,}", header.strip())) <= 8
@@ -82,19 +59,13 @@ def test_the_table_has_at_most_fifteen_lines_and_eight_columns(
     assert rest.startswith("21 lines more: --units")
     assert rest.count("not registered") == 1  # the same is true of all of them
     assert run("study", "compare", folder, "--rules", rules, "--units") == 0
-    assert len(capsys.readouterr().out.split("\n\n")[1].splitlines()) == 1 + 36
+    assert len(heard().out.split("\n\n")[1].splitlines()) == 1 + 36
 
 
 @pytest.mark.parametrize("width", [80, 200])
-def test_no_number_is_cut(
-    width: int,
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_number_is_cut(width: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printing, "WIDE", width)
-    assert run("study", "compare", folder, "--rules", "ac-nc,pure-nll") == 0
-    table = capsys.readouterr().out.split("\n\n")[1]
+    table = said("study", "compare", folder, "--rules", "ac-nc,pure-nll").split("\n\n")[1]
     assert max(len(line) for line in table.splitlines()) <= width
     assert "…" not in table
     words = table.split()
@@ -103,16 +74,15 @@ def test_no_number_is_cut(
 
 
 def test_a_table_too_wide_for_any_terminal_is_whole(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(printing, "WIDE", 40)
-    assert run("study", "compare", folder, "--by", "algorithm") == 0
-    table = capsys.readouterr().out.split("\n\n")[0]
+    table = said("study", "compare", folder, "--by", "algorithm").split("\n\n")[0]
     assert "…" not in table
     assert "algorithm" in table.split()
 
 
-def test_json_is_stable_and_strict(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_stable_and_strict(folder: Path) -> None:
     assert (
         run("study", "compare", folder, "--rules", "ac-nc,ac-mean", "--by", "algorithm", "--json")
         == 0
@@ -121,7 +91,7 @@ def test_json_is_stable_and_strict(folder: Path, capsys: pytest.CaptureFixture[s
     def refuse(name: str) -> Any:
         raise AssertionError(name)
 
-    found = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    found = json.loads(heard().out, parse_constant=refuse)
     assert {k: found[k] for k in ("schema", "cohort", "role", "reference", "runs")} == {
         "schema": 2,
         "cohort": "tiny",
@@ -134,11 +104,9 @@ def test_json_is_stable_and_strict(folder: Path, capsys: pytest.CaptureFixture[s
     assert {row["low"] for row in alone} == {None}
 
 
-def test_every_row_has_its_intervals_by_unit(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_row_has_its_intervals_by_unit(folder: Path, tmp_path: Path) -> None:
     assert run("study", "compare", folder, "--json", "--out", tmp_path / "t.csv") == 0
-    rows = json.loads(capsys.readouterr().out)["contrasts"]
+    rows = json.loads(heard().out)["contrasts"]
     nll = next(row for row in rows if row["metric"] == "target_nll")
     groups = {unit: found["groups"] for unit, found in nll["units"].items()}
     assert groups == {"block": 2, "draw": 1, "trial": 2, "domain": 1, "block_domain": 1}
@@ -163,69 +131,49 @@ def test_the_table_can_be_written(folder: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "t.json").read_text())["schema"] == 2
 
 
-def test_the_tolerance_reaches_the_rule(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("study", "compare", folder, "--delta-pp", "0.4", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
+def test_the_tolerance_reaches_the_rule(folder: Path) -> None:
+    found = answer("study", "compare", folder, "--delta-pp", "0.4")
     assert {row["mean"] for row in found["contrasts"]} == {0.0}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--rules", "source-acc"), "source-acc"),
-        (("--rules", "best"), "'best' … `checkwise rules`"),
-        (("--rules", "source-ac"), "'source-ac' … source-acc"),
-        (("--delta-pp", "wide"), "--delta-pp … 'wide'"),
-        (("--role", "evaluation"), "development"),
-        (("--metrics", ""), "--metrics … one"),
-        (("--out", "table.xlsx"), "-o … table.xlsx"),
-    ],
-)
-def test_bad_input_is_one_line(
-    folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
-) -> None:
-    assert run("study", "compare", folder, *arguments) == 2
-    complaint = capsys.readouterr().err
-    assert names(said, complaint)
-    assert complaint.count("\n") == 1
+REFUSED = {
+    "study compare STUDY --rules source-acc": "source-acc",
+    "study compare STUDY --rules best": "'best' … `checkwise rules`",
+    "study compare STUDY --rules source-ac": "'source-ac' … source-acc",
+    "study compare STUDY --delta-pp wide": "--delta-pp … 'wide'",
+    "study compare STUDY --role evaluation": "development",
+    "study compare STUDY --metrics ''": "--metrics … one",
+    "study compare STUDY --out table.xlsx": "-o … table.xlsx",
+    "study report STUDY --tables OUT --only ''": "--only … one table",
+}
 
 
-def test_tables_have_to_be_named(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("study", "report", folder, "--tables", tmp_path / "out", "--only", "") == 2
-    assert names("--only … one table", capsys.readouterr().err)
+def test_bad_input_is_one_line(folder: Path, tmp_path: Path) -> None:
+    assert not otherwise(REFUSED, STUDY=folder, OUT=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    "place",
-    ["cohort.json", "registrations.jsonl", "derived/x.json", "RUN/run.json", "RUN/heldout/x.json"],
-)
-@pytest.mark.parametrize("command", ["compare", "report"])
-def test_records_are_not_written_over(
-    folder: Path, capsys: pytest.CaptureFixture[str], command: str, place: str
-) -> None:
-    run_folder = next(path for path in (folder / "runs").iterdir())
-    out = folder / place.replace("RUN", f"runs/{run_folder.name}")
-    out.parent.mkdir(exist_ok=True)
+def test_records_are_not_written_over(folder: Path) -> None:
+    """Neither the files of a study, nor a folder among them."""
+    inside = next((folder / "runs").iterdir())
+    records = ["cohort.json", "registrations.jsonl", "derived/x.json"]
+    records += [f"runs/{inside.name}/{name}" for name in ("run.json", "heldout/x.json")]
+    for place in records:
+        (folder / place).parent.mkdir(exist_ok=True)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert run("study", command, folder, "-o", out) == 2
-    assert "which records a run" in capsys.readouterr().err
+    for place, command in product(records, ("compare", "report")):
+        said = refusal("study", command, folder, "-o", folder / place)
+        assert "which records a run" in said
+    for place in (
+        "",
+        "runs",
+        "runs/new",
+        *(f"runs/{inside.name}{x}" for x in ("", "/new", "/heldout")),
+    ):
+        for option in ("--tables", "--figures"):
+            said = refusal("study", "report", folder, option, folder / place)
+            assert f"{folder / place} is a study's or a run's" in said
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-@pytest.mark.parametrize("option", ["--tables", "--figures"])
-@pytest.mark.parametrize("place", ["", "runs", "runs/new", "RUN", "RUN/new", "RUN/heldout"])
-def test_folders_of_results_are_not_among_the_records(
-    folder: Path, capsys: pytest.CaptureFixture[str], option: str, place: str
-) -> None:
-    run_folder = next(path for path in (folder / "runs").iterdir())
-    out = folder / place.replace("RUN", f"runs/{run_folder.name}")
-    before = sorted(folder.rglob("*"))
-    assert run("study", "report", folder, option, out) == 2
-    assert f"{out} is a study's or a run's" in capsys.readouterr().err
-    assert sorted(folder.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
@@ -235,20 +183,16 @@ def test_folders_of_results_are_not_among_the_records(
     + [("--figures", "tolerance", f"tolerance.{kind}") for kind in ("pdf", "png")],
 )
 def test_a_link_to_a_record_is_not_written_through(
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    option: str,
-    name: str,
-    file: str,
+    folder: Path, tmp_path: Path, option: str, name: str, file: str
 ) -> None:
     out = tmp_path / "out"
     (out / file).parent.mkdir(parents=True)
     journal = next(folder.glob("runs/*/source.jsonl"))
     before = journal.read_bytes()
     (out / file).symlink_to(journal)
-    assert run("study", "report", folder, option, out, "--only", name) == 2
-    assert f"{file}, which is a link to a run's records" in capsys.readouterr().err
+    assert f"{file}, which is a link to a run's records" in refusal(
+        "study", "report", folder, option, out, "--only", name
+    )
     assert journal.read_bytes() == before
     assert [path for path in out.rglob("*") if not path.is_dir()] == [out / file]
     (out / file).unlink()
@@ -263,30 +207,21 @@ def test_tables_may_lie_in_a_folder_of_their_own_in_the_cohort(folder: Path) -> 
         assert (folder / name / "paper.md").is_file()
 
 
-@pytest.mark.parametrize("only", [(), ("--only", "main")])
-@pytest.mark.parametrize(
-    ("margin", "said"),
-    [
-        ("accuracy=0.5", "gap_pp, source_accuracy"),
-        ("target_banana=0.5", "'target_banana'"),
-        ("target_accuracy=-0.5", "0"),
-        ("target_accuracy=0", "0"),
-        ("target_accuracy=nan", "nan … target_accuracy"),
-        ("target_accuracy=inf", "inf … target_accuracy"),
-    ],
-)
-def test_a_margin_that_means_nothing_is_refused_at_once(
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    only: tuple[str, ...],
-    margin: str,
-    said: str,
-) -> None:
-    out = tmp_path / "out"
-    assert run("study", "report", folder, "--tables", out, "--margin", margin, *only) == 2
-    assert names(said, capsys.readouterr().err)
-    assert not out.exists()
+MARGINS = {
+    "accuracy=0.5": "gap_pp, source_accuracy",
+    "target_banana=0.5": "'target_banana'",
+    "target_accuracy=-0.5": "0",
+    "target_accuracy=0": "0",
+    "target_accuracy=nan": "nan … target_accuracy",
+    "target_accuracy=inf --only main": "inf … target_accuracy",
+}
+
+
+def test_a_margin_that_means_nothing_is_refused_at_once(folder: Path, tmp_path: Path) -> None:
+    report = "study report STUDY --tables OUT --margin"
+    lines = {f"{report} {margin}": said for margin, said in MARGINS.items()}
+    assert not otherwise(lines, STUDY=folder, OUT=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
     assert not (folder / "registrations.jsonl").exists()  # nothing was opened
 
 
@@ -296,30 +231,23 @@ def test_results_may_lie_beside_the_records(folder: Path) -> None:
     assert run("select", folder / "runs", "--out", folder / "runs" / "choices.csv") == 0
 
 
-def test_a_folder_without_a_cohort_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("study", "compare", tmp_path) == 2
-    assert "cohort.json" in capsys.readouterr().err
+def test_a_folder_without_a_cohort_is_one_line(tmp_path: Path) -> None:
+    assert "cohort.json" in refusal("study", "compare", tmp_path)
 
 
-def test_report_writes_the_page_of_a_cohort(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_writes_the_page_of_a_cohort(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "new" / "report.html"
-    assert run("study", "report", folder, "-o", page, "--rules", "ac-nll") == 0
-    assert str(page) in capsys.readouterr().out
+    assert str(page) in said("study", "report", folder, "-o", page, "--rules", "ac-nll")
     assert "ac-nll" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize("command", ["report", "compare"])
-def test_a_pipe_is_not_replaced(
-    command: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pipe_is_not_replaced(command: str, folder: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.json"
     os.mkfifo(pipe)
-    assert run("study", command, folder, "-o", pipe) == 2
-    assert f"Expected a file to write, but {pipe} is a pipe: choose" in capsys.readouterr().err
+    assert f"Expected a file to write, but {pipe} is a pipe: choose" in refusal(
+        "study", command, folder, "-o", pipe
+    )
     assert pipe.is_fifo()
 
 
@@ -332,41 +260,32 @@ def test_report_writes_the_target_of_a_link(folder: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("what", ["a table", "the folder of a run", "a folder of runs"])
-def test_a_page_of_a_run_is_that_of_select(
-    what: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_of_a_run_is_that_of_select(what: str, folder: Path, tmp_path: Path) -> None:
     table = tmp_path / "run.csv"
     write_text(table, "step,accuracy,nll,cwece,n\n100,0.9,0.7,0.02,1000\n200,0.895,0.4,0.01,1000\n")
     runs = folder / "runs"
     places = {"a table": table, "the folder of a run": next(runs.iterdir())}
     path = places.get(what, runs)
-    assert run("study", "report", path, "-o", tmp_path / "run.html") == 2
-    assert names(f"checkwise select {path} --page", capsys.readouterr().err)
+    assert names(
+        f"checkwise select {path} --page",
+        refusal("study", "report", path, "-o", tmp_path / "run.html"),
+    )
     assert not (tmp_path / "run.html").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((), "-o … --tables … --figures"),
-        (("--tables", "T", "--open"), "-o … --open"),
-        (("again", "-o", "P"), "-o … 2"),
-        (("--tables", "T", "--figures", "F", "--only", "main"), "--only … --figures"),
-        (("-o", "P", "--only", "main"), "'main'"),
-        (("-o", "P", "--tables", "T", "--weights", "sample"), "--weights"),
-        (("-o", "P", "--tables", "T", "--rules", "ac-mean"), "ac-mean"),
-    ],
-)
-def test_a_report_that_cannot_be_opens_nothing(
-    words: tuple[str, ...],
-    said: str,
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    places = {"T": tmp_path / "t", "F": tmp_path / "f", "P": tmp_path / "p.html", "again": folder}
-    assert run("study", "report", folder, *(places.get(word, word) for word in words)) == 2
-    assert names(said, capsys.readouterr().err)
+REPORTS = {
+    "study report STUDY": "-o … --tables … --figures",
+    "study report STUDY --tables OUT/t --open": "-o … --open",
+    "study report STUDY STUDY -o OUT/p.html": "-o … 2",
+    "study report STUDY --tables OUT/t --figures OUT/f --only main": "--only … --figures",
+    "study report STUDY -o OUT/p.html --only main": "'main'",
+    "study report STUDY -o OUT/p.html --tables OUT/t --weights sample": "--weights",
+    "study report STUDY -o OUT/p.html --tables OUT/t --rules ac-mean": "ac-mean",
+}
+
+
+def test_a_report_that_cannot_be_opens_nothing(folder: Path, tmp_path: Path) -> None:
+    assert not otherwise(REPORTS, STUDY=folder, OUT=tmp_path)
     assert not (folder / "registrations.jsonl").exists()
 
 
@@ -415,47 +334,39 @@ def places(path: Path, count: int) -> Path:
     return write_cohort(path, runs)
 
 
-def test_many_places_are_the_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_places_are_the_unit(tmp_path: Path) -> None:
     folder = places(tmp_path / "places", 7)
-    assert run("study", "compare", folder, "--metrics", "target_nll", "--json") == 0
-    (row,) = json.loads(capsys.readouterr().out)["contrasts"]
+    (row,) = answer("study", "compare", folder, "--metrics", "target_nll")["contrasts"]
     assert (row["over"], row["places"]["places"]) == ("places", 7)
     assert (row["low"], row["high"]) == (row["places"]["low"], row["places"]["high"])
     assert row["places"]["new_low"] < row["low"] < row["mean"] < row["high"]
     assert len(row["over_runs"]) == 2
-    assert run("study", "compare", folder, "--units") == 0
-    said = capsys.readouterr().out
-    assert "7 places" in said
-    assert "95%, a new place" in said
-    assert "At a new place of the same kind, expect target NLL" in said
+    text = said("study", "compare", folder, "--units")
+    assert "7 places" in text
+    assert "95%, a new place" in text
+    assert "At a new place of the same kind, expect target NLL" in text
     out = tmp_path / "rows.csv"
     assert run("study", "compare", folder, "-o", out) == 0
     assert {"place_low", "place_new_high", "run_low", "over"} <= {*pandas.read_csv(out)}
 
 
-def test_few_places_are_the_unit_and_single_runs_stand_beside(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("study", "compare", places(tmp_path / "places", 4), "--units") == 0
-    said = capsys.readouterr().out
-    assert "95% over runs" in said
-    assert " 4 domains " in said
-    assert "There are only 4 held-out domains" in said
+def test_few_places_are_the_unit_and_single_runs_stand_beside(tmp_path: Path) -> None:
+    text = said("study", "compare", places(tmp_path / "places", 4), "--units")
+    assert "95% over runs" in text
+    assert " 4 domains " in text
+    assert "There are only 4 held-out domains" in text
     changes = np.array([0.0, 0.1, 0.2, 0.3])  # as `places` writes them
     half = scipy.stats.t(3).ppf(0.975) * changes.std(ddof=1) * np.sqrt(1 + 1 / 4)
     low, high = (f"{end:.3f}".replace("-", "−") for end in (0.15 - half, 0.15 + half))
-    assert "95%, a new place" in said
+    assert "95%, a new place" in text
     assert (
         f"At a new place of the same kind, expect target NLL to change by +0.150 [{low}, {high}] "
-        "(95%, from 4 domains;" in said
+        "(95%, from 4 domains;" in text
     )
 
 
-def test_two_places_say_nothing_of_a_new_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("study", "compare", places(tmp_path / "places", 2), "--units") == 0
-    assert "new place" not in capsys.readouterr().out
+def test_two_places_say_nothing_of_a_new_one(tmp_path: Path) -> None:
+    assert "new place" not in said("study", "compare", places(tmp_path / "places", 2), "--units")
 
 
 @pytest.mark.parametrize(
@@ -469,28 +380,24 @@ def test_two_places_say_nothing_of_a_new_one(
     ],
 )
 def test_the_deciding_units_of_every_target_metric_shown_are_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], metrics: str, lines: list[str]
+    tmp_path: Path, metrics: str, lines: list[str]
 ) -> None:
     folder = places(tmp_path / "places", 4)
-    assert run("study", "compare", folder, "--metrics", metrics, "--units") == 0
-    said = capsys.readouterr().out
-    assert re.findall(r"^(.+?) [+−]?[0-9.]+(?: points)?, by unit: ", said, re.MULTILINE) == lines
-    answers = re.findall(r"^[A-Z][\w ]+: (\w+) [+−]?\d", said, re.MULTILINE)
+    text = said("study", "compare", folder, "--metrics", metrics, "--units")
+    assert re.findall(r"^(.+?) [+−]?[0-9.]+(?: points)?, by unit: ", text, re.MULTILINE) == lines
+    answers = re.findall(r"^[A-Z][\w ]+: (\w+) [+−]?\d", text, re.MULTILINE)
     assert [f"target {answer}" for answer in answers] == lines[:1]
-    assert ("are not independent" in said) == bool(lines)
+    assert ("are not independent" in text) == bool(lines)
 
 
-def test_seeds_that_no_two_runs_share_are_single_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_seeds_that_no_two_runs_share_are_single_runs(tmp_path: Path) -> None:
     folder = places(tmp_path / "places", 4)
-    assert run("study", "compare", folder, "--metrics", "target_nll", "--units") == 0
-    said = capsys.readouterr().out
-    (line,) = [line for line in said.splitlines() if "by unit" in line]
+    text = said("study", "compare", folder, "--metrics", "target_nll", "--units")
+    (line,) = [line for line in text.splitlines() if "by unit" in line]
     interval = scipy.stats.ttest_1samp([0.0, 0.1, 0.2, 0.3], 0).confidence_interval(0.95)
     low, high = (f"{end:.3f}".replace("-", "−") for end in interval)
     assert line == (
         f"target NLL +0.150, by unit: 4 single runs [{low}, {high}], 4 domains [{low}, {high}]."
     )
     # The percentile interval of four runs is above zero, Student's is not.
-    assert f"No difference shown: NLL +0.150 [{low}, {high}]." in said
+    assert f"No difference shown: NLL +0.150 [{low}, {high}]." in text

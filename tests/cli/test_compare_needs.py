@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from checkwise.cli import main
+from tests.cli.calls import answer, heard, refusal, run, said
 from tests.study.cohorts import tiny_runs, write_cohort
 from tests.study.test_methods import pair, save_logits
-
-
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
 
 
 @pytest.fixture
@@ -29,9 +21,7 @@ def path(tmp_path: Path) -> Path:
     return folder
 
 
-def test_compare_shows_needs_and_seconds_where_rows_need_more_than_logs(
-    path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_shows_needs_and_seconds_where_rows_need_more_than_logs(path: Path) -> None:
     assert (
         run(
             "study",
@@ -45,18 +35,15 @@ def test_compare_shows_needs_and_seconds_where_rows_need_more_than_logs(
         )
         == 0
     )
-    said = capsys.readouterr().out
-    needs = next(line for line in said.splitlines() if line.startswith("ac-nc+ts  logits, logs"))
+    text = heard().out
+    needs = next(line for line in text.splitlines() if line.startswith("ac-nc+ts  logits, logs"))
     assert float(needs.split()[-1]) > 0
-    assert "source_nll of recalibrated rows are on the examples" in said
-    assert run("study", "compare", path, "--rules", "ac-nc") == 0
-    assert "seconds a run" not in capsys.readouterr().out
+    assert "source_nll of recalibrated rows are on the examples" in text
+    assert "seconds a run" not in said("study", "compare", path, "--rules", "ac-nc")
 
 
-def test_compare_in_a_scope(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("study", "compare", path, "--scope", "hparams-acc", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
+def test_compare_in_a_scope(path: Path) -> None:
+    found = answer("study", "compare", path, "--scope", "hparams-acc")
     assert {row["n"] for row in found["contrasts"]} == {3}
     assert all(row["needs"] == "logs" for row in found["contrasts"])
-    assert run("study", "compare", path, "--scope", "all") == 2
-    assert "run, hparams-acc, hparams-ac" in capsys.readouterr().err
+    assert "run, hparams-acc, hparams-ac" in refusal("study", "compare", path, "--scope", "all")

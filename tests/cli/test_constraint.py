@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from checkwise.cli import main
+from tests.cli.calls import heard, otherwise, refusal, run, said, selection
 from tests.refusals import names
 
 TABLE = """step,accuracy,f1,nll,latency,oddness,n
@@ -39,24 +37,9 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
-
-
-def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
-    assert run("select", *arguments, "--json") == 0
-    (entry,) = json.loads(capsys.readouterr().out)["runs"]
-    return entry["selection"]
-
-
-def test_near_best_on_one_score_then_best_on_others(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_near_best_on_one_score_then_best_on_others(table: Path) -> None:
     asked = ("--constraint", "f1", "--delta", "0.5%", "--objectives", "nll,latency")
-    found = answer(capsys, table, *asked)
+    found = selection(table, *asked)
     assert (found["rule"], found["step"]) == ("ac", 300)
     assert found["feasible_steps"] == [200, 300, 400]
     assert found["constraint"] == {
@@ -69,127 +52,105 @@ def test_near_best_on_one_score_then_best_on_others(
     }
     assert found["accuracy"] == 0.85
     assert found["guarantee"]["bound_pp"] is None
-    assert answer(capsys, table, "--rule", "ac", *asked)["step"] == 300
-    assert run("select", table, *asked) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("Use step 300.")
-    assert "0.003 below the best (0.9 at step 200)" in said
-    assert "3 of 4 checkpoints are within 0.5% of the best" in said
+    assert selection(table, "--rule", "ac", *asked)["step"] == 300
+    text = said("select", table, *asked)
+    assert text.startswith("Use step 300.")
+    assert "0.003 below the best (0.9 at step 200)" in text
+    assert "3 of 4 checkpoints are within 0.5% of the best" in text
 
 
-def test_a_tolerance_in_the_units_of_the_score(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = answer(capsys, table, "--constraint", "f1", "--delta", "0.002", "--objectives", "nll")
+def test_a_tolerance_in_the_units_of_the_score(table: Path) -> None:
+    found = selection(table, "--constraint", "f1", "--delta", "0.002", "--objectives", "nll")
     assert (found["step"], found["params"]["delta"]) == (200, 0.002)
-    of_accuracy = answer(capsys, table, "--rule", "ac-nll", "--delta", "0.005")
+    of_accuracy = selection(table, "--rule", "ac-nll", "--delta", "0.005")
     assert of_accuracy["feasible_steps"] == [100, 200]
     assert of_accuracy["guarantee"]["bound_pp"] is not None
 
 
-def test_a_tolerance_in_points_is_a_number_in_json(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = answer(capsys, table, "--rule", "ac-nll", "--delta-pp", "0.5")
+def test_a_tolerance_in_points_is_a_number_in_json(table: Path) -> None:
+    found = selection(table, "--rule", "ac-nll", "--delta-pp", "0.5")
     assert found["params"]["delta_pp"] == 0.5
     assert found["feasible_steps"] == [100, 200]
 
 
-def test_a_constraint_alone_takes_the_usual_objectives_and_says_so(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("select", table, "--constraint", "f1", "--delta", "0.5%") == 0
-    said = capsys.readouterr().out
-    assert "nll is used" in said
+def test_a_constraint_alone_takes_the_usual_objectives_and_says_so(table: Path) -> None:
+    text = said("select", table, "--constraint", "f1", "--delta", "0.5%")
+    assert "nll is used" in text
 
 
-def test_ties(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ties(table: Path) -> None:
     asked = ("--constraint", "f1", "--delta", "1%", "--objectives", "nll")
     for ties, step in (("earliest", 300), ("latest", 400), ("accuracy", 300)):
-        assert answer(capsys, table, *asked, "--param", f"ties={ties}")["step"] == step
-    assert run("select", table, *asked, "--param", "ties=latest") == 0
-    assert "Exactly tied with step 300; broken by the later step." in capsys.readouterr().out
+        assert selection(table, *asked, "--param", f"ties={ties}")["step"] == step
+    assert "Exactly tied with step 300; broken by the later step." in said(
+        "select", table, *asked, "--param", "ties=latest"
+    )
 
 
-def test_a_direction_is_asked_for_and_taken(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_direction_is_asked_for_and_taken(table: Path) -> None:
     asked = ("--constraint", "f1", "--delta", "1%", "--objectives", "oddness")
-    assert run("select", table, *asked) == 2
-    assert names("--direction … oddness=higher … oddness=lower", capsys.readouterr().err)
-    assert answer(capsys, table, *asked, "--direction", "oddness=higher")["step"] == 300
-    assert answer(capsys, table, *asked, "--direction", "oddness=lower")["step"] == 200
+    assert names("--direction … oddness=higher … oddness=lower", refusal("select", table, *asked))
+    assert selection(table, *asked, "--direction", "oddness=higher")["step"] == 300
+    assert selection(table, *asked, "--direction", "oddness=lower")["step"] == 200
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        (["--constraint", "f1"], "f1"),
-        (["--constraint", "f1", "--delta-pp", "1"], "use --delta 0.5%"),
-        (["--delta", "1%", "--delta-pp", "1"], "one tolerance"),
-        (["--delta", "many"], "delta … 'many'"),
-        (["--delta", "200%"], "0% … 100%"),
-        (["--constraint", "f2", "--delta", "1%"], "'f2'"),
-        (["--param", "ties=newest"], "earliest, latest … accuracy"),
-        (["--rule", "ac-early", "--param", "ties=latest"], "ac-early … `ties`"),
-        (["--direction", "f1"], "--direction … NAME=higher … NAME=lower … 'f1'"),
-        (["--direction", "f1=up"], "direction … f1 … 'up'"),
-        (["--direction", "nll=higher"], "lower … nll"),
-        (["--rule", "ac-ncl"], "ac-nc"),
-    ],
-)
-def test_what_does_not_fit_is_one_line(
-    table: Path, asked: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("select", table, *asked) == 2
-    refusal = capsys.readouterr().err
-    assert names(said, refusal)
-    assert len(refusal.splitlines()) == 1
+REFUSED = {
+    "--constraint f1": "f1",
+    "--constraint f1 --delta-pp 1": "use --delta 0.5%",
+    "--delta 1% --delta-pp 1": "one tolerance",
+    "--delta many": "delta … 'many'",
+    "--delta 200%": "0% … 100%",
+    "--constraint f2 --delta 1%": "'f2'",
+    "--param ties=newest": "earliest, latest … accuracy",
+    "--rule ac-early --param ties=latest": "ac-early … `ties`",
+    "--direction f1": "--direction … NAME=higher … NAME=lower … 'f1'",
+    "--direction f1=up": "direction … f1 … 'up'",
+    "--direction nll=higher": "lower … nll",
+    "--rule ac-ncl": "ac-nc",
+}
 
 
-def test_a_log_without_accuracy_is_chosen_from_by_its_loss(
-    log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = answer(capsys, log)
+def test_what_does_not_fit_is_one_line(table: Path) -> None:
+    assert not otherwise(
+        {f"select TABLE {words}": said for words, said in REFUSED.items()}, TABLE=table
+    )
+
+
+def test_a_log_without_accuracy_is_chosen_from_by_its_loss(log: Path) -> None:
+    found = selection(log)
     assert (found["rule"], found["step"]) == ("pure-nll", 2)
     assert (found["accuracy"], found["gap_pp"]) == (None, None)
     assert found["rule_reason"] == "there is no accuracy"
-    assert run("select", log) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("Use step 3 (2 in the log).")
+    text = said("select", log)
+    assert text.startswith("Use step 3 (2 in the log).")
     assert ["loss", "0.3", "the", "best", "of", "3", "checkpoints"] in [
-        line.split() for line in said.splitlines()
+        line.split() for line in text.splitlines()
     ]
-    assert "There is no accuracy" in said
-    assert "nan" not in said
+    assert "There is no accuracy" in text
+    assert "nan" not in text
 
 
-def test_a_log_without_accuracy_takes_another_constraint(
-    log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = answer(capsys, log, "--constraint", "f1", "--delta", "0.5%")
+def test_a_log_without_accuracy_takes_another_constraint(log: Path) -> None:
+    found = selection(log, "--constraint", "f1", "--delta", "0.5%")
     assert (found["step"], found["params"]["objectives"]) == (1, ["nll"])
-    assert run("select", log, "--objectives", "f1") == 2
-    assert "accuracy" in capsys.readouterr().err
+    assert "accuracy" in refusal("select", log, "--objectives", "f1")
 
 
 def test_runs_with_and_without_accuracy_in_one_folder(
-    table: Path, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    table: Path, log: Path, tmp_path: Path
 ) -> None:
     for name, text in (("a", LOG), ("b", LOG.replace("val_f1", "val_accuracy"))):
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "log.csv").write_text(text)
     out = tmp_path / "choices.csv"
     assert run("select", tmp_path / "runs", "-o", out) == 0
-    said = capsys.readouterr().out
+    said = heard().out
     assert {"by", "loss", "accuracy"} <= set(said.split())
     assert "nan" not in said
     assert "pure-nll" in out.read_text()
 
 
-def test_the_page_is_about_the_same_choice(
-    table: Path, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_is_about_the_same_choice(table: Path, log: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     asked = ("--constraint", "f1", "--delta", "0.5%", "--objectives", "nll")
     assert run("select", table, "--page", page, *asked, "--param", "ties=latest") == 0

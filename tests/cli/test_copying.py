@@ -9,26 +9,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from checkwise.cli import main
 from checkwise.store import whole_folders as copying
-
-
-def run(*arguments: Any) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: Any) -> str:
-    assert run("select", *arguments) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    return said
+from tests.cli.calls import refusal, run, said
 
 
 def content(folder: Path) -> dict[str, bytes | None]:
@@ -55,11 +40,8 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_folder_is_copied_whole_and_said_why(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("select", table, "--copy-to", tmp_path / "best") == 0
-    assert str(tmp_path / "best") in capsys.readouterr().out
+def test_a_folder_is_copied_whole_and_said_why(table: Path, tmp_path: Path) -> None:
+    assert str(tmp_path / "best") in said("select", table, "--copy-to", tmp_path / "best")
     assert content(tmp_path / "best") == content(table.parent / "checkpoint-2")
     why = json.loads((tmp_path / "best.json").read_text())
     assert why["step"] == 2
@@ -67,13 +49,11 @@ def test_a_folder_is_copied_whole_and_said_why(
     assert not list(tmp_path.glob(".*"))
 
 
-def test_an_earlier_copy_is_replaced_as_a_whole(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_earlier_copy_is_replaced_as_a_whole(table: Path, tmp_path: Path) -> None:
     best = tmp_path / "best"
     assert run("select", table, "--copy-to", best) == 0
     (best / "mine.txt").write_text("added")
-    assert "--force" in refused(capsys, table, "--copy-to", best)
+    assert "--force" in refusal("select", table, "--copy-to", best)
     assert (best / "mine.txt").exists()
     (table.parent / "checkpoint-2" / "model.safetensors").write_bytes(b"newer")
     assert run("select", table, "--copy-to", best, "--force") == 0
@@ -81,16 +61,14 @@ def test_an_earlier_copy_is_replaced_as_a_whole(
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_folder_that_is_no_copy_is_never_replaced(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_is_no_copy_is_never_replaced(table: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.tex").write_text("x")
     for reasons in (None, "{}", "[", "[]", '{"step": 1, "rule": "ac"}'):
         if reasons is not None:
             (tmp_path / "precious.json").write_text(reasons)
-        said = refused(capsys, table, "--copy-to", precious, "--force")
+        said = refusal("select", table, "--copy-to", precious, "--force")
         assert "or an earlier copy to replace" in said
     assert content(precious) == {"thesis.tex": b"x"}
 
@@ -110,7 +88,6 @@ def test_nothing_is_written_into_the_run(
     table: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
     output: str,
     message: str,
     force: tuple[str, ...],
@@ -118,39 +95,35 @@ def test_nothing_is_written_into_the_run(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to(table.parent / "checkpoint-1")
     before = content(table.parent)
-    assert message in refused(capsys, table, "--copy-to", output, *force)
+    assert message in refusal("select", table, "--copy-to", output, *force)
     assert content(table.parent) == before
 
 
 @pytest.mark.parametrize("name", ["run/checkpoint-1", "run/checkpoint-2", "run"])
 def test_a_checkpoint_is_not_replaced_even_with_reasons_beside_it(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+    table: Path, tmp_path: Path, name: str
 ) -> None:
     reasons = {"step": 1, "rule": "ac-nll", "explanation": "x"}
     (tmp_path / f"{name}.json").write_text(json.dumps(reasons))
     before = content(table.parent)
-    said = refused(capsys, table, "--copy-to", tmp_path / name, "--force")
+    said = refusal("select", table, "--copy-to", tmp_path / name, "--force")
     assert "which is a checkpoint of the run" in said or "which holds the run" in said
     assert content(table.parent) == before
 
 
-def test_files_do_not_go_where_the_trainer_keeps_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_do_not_go_where_the_trainer_keeps_its_own(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
     folder.mkdir()
     (folder / "epoch=0.ckpt").write_bytes(b"weights")
     table = tmp_path / "run.csv"
     table.write_text(f"step,accuracy,path\n0,0.5,{folder}/epoch=0.ckpt\n")
-    said = refused(capsys, table, "--rule", "source-acc", "--copy-to", folder / "best.ckpt")
+    said = refusal("select", table, "--rule", "source-acc", "--copy-to", folder / "best.ckpt")
     assert "among the checkpoints of the run" in said
     assert run("select", table, "--rule", "source-acc", "--copy-to", tmp_path / "best.ckpt") == 0
     assert (tmp_path / "best.ckpt").read_bytes() == b"weights"
 
 
-def test_links_are_copied_as_files_if_they_stay_inside(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_links_are_copied_as_files_if_they_stay_inside(table: Path, tmp_path: Path) -> None:
     folder = table.parent / "checkpoint-2"
     (folder / "latest").symlink_to("global_step/rank 0.pt")
     assert run("select", table, "--copy-to", tmp_path / "best") == 0
@@ -160,12 +133,12 @@ def test_links_are_copied_as_files_if_they_stay_inside(
     for target in (tmp_path / "secret", "../../secret", "nowhere", "latest", "global_step", "/"):
         (folder / "latest").unlink()
         (folder / "latest").symlink_to(target)
-        said = refused(capsys, table, "--copy-to", tmp_path / "other")
+        said = refusal("select", table, "--copy-to", tmp_path / "other")
         assert "latest" in said
         assert not (tmp_path / "other").exists()
     (folder / "latest").unlink()
     os.mkfifo(folder / "latest")
-    assert "latest" in refused(capsys, table, "--copy-to", tmp_path / "other")
+    assert "latest" in refusal("select", table, "--copy-to", tmp_path / "other")
     assert not list(tmp_path.glob(".*"))
 
 
@@ -179,7 +152,7 @@ def test_the_checkpoint_itself_may_be_a_link(table: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("is_folder", [True, False])
 def test_a_disk_that_is_too_full_is_said_before_copying(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], is_folder: bool
+    table: Path, tmp_path: Path, is_folder: bool
 ) -> None:
     weights = table.parent / "checkpoint-2" / "model.safetensors"
     os.truncate(weights, shutil.disk_usage(tmp_path).free + 10**11)  # sparse: takes no space
@@ -187,33 +160,30 @@ def test_a_disk_that_is_too_full_is_said_before_copying(
         table.write_text(
             table.read_text().replace("checkpoint-2", "checkpoint-2/model.safetensors")
         )
-    said = refused(capsys, table, "--copy-to", tmp_path / "best")
+    said = refusal("select", table, "--copy-to", tmp_path / "best")
     assert "GB" in said
     assert "free some space" in said
     assert not list(tmp_path.glob("*best*"))
 
 
 def test_kinds_of_checkpoints_that_cannot_be_copied(
-    table: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = table.parent / "checkpoint-2"
     (tmp_path / "file").write_text("x")
-    said = refused(capsys, table, "--copy-to", tmp_path / "file", "--force")
+    said = refusal("select", table, "--copy-to", tmp_path / "file", "--force")
     assert "is a file or a link" in said
     with monkeypatch.context() as patch:
         patch.setattr(copying, "MOST_FILES", 2)
-        assert "at most 2 files" in refused(capsys, table, "--copy-to", tmp_path / "best")
+        assert "at most 2 files" in refusal("select", table, "--copy-to", tmp_path / "best")
     shutil.rmtree(folder)
-    assert "there is no file" in refused(capsys, table, "--copy-to", tmp_path / "best")
+    assert "there is no file" in refusal("select", table, "--copy-to", tmp_path / "best")
     folder.mkdir()
-    assert "is empty: keep it" in refused(capsys, table, "--copy-to", tmp_path / "best")
+    assert "is empty: keep it" in refusal("select", table, "--copy-to", tmp_path / "best")
     (folder / "cp.ckpt.index").write_bytes(b"x")
     (folder / "cp.ckpt.data-00000-of-00001").write_bytes(b"x")
     table.write_text(table.read_text().replace("checkpoint-2", "checkpoint-2/cp.ckpt.index"))
-    assert "copy cp.ckpt.* together" in refused(capsys, table, "--copy-to", tmp_path / "best")
+    assert "copy cp.ckpt.* together" in refusal("select", table, "--copy-to", tmp_path / "best")
 
 
 KILLING = """

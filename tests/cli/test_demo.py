@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from checkwise.cli import demo, main
+from checkwise.cli import demo
 from checkwise.deployed import load
 from checkwise.selection import select
 from checkwise.study import Cohort, sentences
 from checkwise.study.report import STAGES
 from checkwise.study.sweep import ExecutorSettings, Study, SweepResult
+from tests.cli.calls import heard, run, said
 from tests.weights.cohorts import train_cohort
 
 # The demo's own study, cut short.
@@ -41,15 +42,8 @@ batch_size = 16
 """
 
 
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
-
-
 def test_the_demo_chooses_averages_calibrates_deploys_and_says_where_the_page_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
     out = tmp_path / "cohort"
@@ -61,16 +55,15 @@ def test_the_demo_chooses_averages_calibrates_deploys_and_says_where_the_page_is
         return SweepResult((), interrupted=0)
 
     monkeypatch.setattr(demo, "run_study", train)
-    assert run("demo", "--out", out, "--workers", 2) == 0
-    said = capsys.readouterr().out
+    text = said("demo", "--out", out, "--workers", 2)
     assert asked == [("demo", 2)]
-    assert all(rule in said for rule in demo.RULES)
-    assert "On rotations that training never saw, against source-acc" in said
-    assert all(re.search(rf"^{stage.title} +target NLL", said, re.MULTILINE) for stage in STAGES)
-    assert said.rstrip().endswith(str(out / "report.html"))
+    assert all(rule in text for rule in demo.RULES)
+    assert "On rotations that training never saw, against source-acc" in text
+    assert all(re.search(rf"^{stage.title} +target NLL", text, re.MULTILINE) for stage in STAGES)
+    assert text.rstrip().endswith(str(out / "report.html"))
     page = (out / "report.html").read_text()
     assert all(stage.title in page and stage.what in page for stage in STAGES)
-    (printed,) = re.findall(r"checkwise (deploy .* --average 5 -o) ", said)
+    (printed,) = re.findall(r"checkwise (deploy .* --average 5 -o) ", text)
     assert run(*printed.split(), tmp_path / "by-hand") == 0
     deployed = load(tmp_path / "cohort-model")
     assert deployed.info["rule"] == "ac-early"
@@ -83,25 +76,24 @@ def test_the_demo_chooses_averages_calibrates_deploys_and_says_where_the_page_is
     monkeypatch.chdir(out)
     assert run("demo", "--out", ".", "--workers", 2) == 0  # replaces its own model
     assert (tmp_path / "cohort-model" / "card.md").is_file()
-    capsys.readouterr()
+    heard()
     # On the same runs: the quick one draws the first and names the next step.
     shutil.rmtree(tmp_path / "cohort-model")
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
-    assert run("demo", "--quick", "--out", out, "--workers", 2, "--open") == 0
-    said = capsys.readouterr().out
+    text = said("demo", "--quick", "--out", out, "--workers", 2, "--open")
     assert asked[-1] == ("demo-quick", 2)
-    assert "● chosen" in said
+    assert "● chosen" in text
     cohort = Cohort.open(out)
-    assert f"tep {select(cohort.usable[min(cohort.usable)], 'ac-nc').step}" in said
+    assert f"tep {select(cohort.usable[min(cohort.usable)], 'ac-nc').step}" in text
     assert not (tmp_path / "cohort-model").exists()
     assert opened == [(out / "report.html").as_uri()]
-    (deploy,) = re.findall(r"checkwise (deploy .*) -o model", said)
+    (deploy,) = re.findall(r"checkwise (deploy .*) -o model", text)
     assert run(*deploy.split(), "-o", tmp_path / "model") == 0
 
 
 def test_a_place_for_the_model_that_is_taken_is_refused_before_the_training(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained: list[Path] = []
 
@@ -116,7 +108,7 @@ def test_a_place_for_the_model_that_is_taken_is_refused_before_the_training(
     monkeypatch.chdir(tmp_path / "here")
     for out in (".", "../here", tmp_path / "here"):
         assert run("demo", "--out", out) == 2
-        assert re.search(r"here-model, .* with --out", capsys.readouterr().err)
+        assert re.search(r"here-model, .* with --out", heard().err)
     assert trained == []
     assert run("demo", "--quick", "--out", ".") == 130  # deploys nothing
     (tmp_path / "here-model" / "mine.txt").unlink()

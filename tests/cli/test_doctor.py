@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from checkwise.cli import doctor
-from tests.cli.test_select import run
+from tests.cli.calls import answer, heard, run, said
 from tests.requirements import available
 
 NEEDS = ["numpy>=1.26", "scipy>=1.11.1; extra == 'study'", 'absent>=2; extra == "timm"']
@@ -24,35 +24,29 @@ def requirements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return asked
 
 
-def test_what_is_there_and_what_is_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_there_and_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "x").write_bytes(b"12345")
-    assert run("doctor") == 0
-    said = capsys.readouterr().out
-    assert f"numpy {metadata.version('numpy')}" in said
-    assert "study  ready" in said
-    assert "pip install 'checkwise[timm]'  absent missing" in said
-    assert "5 bytes in 1 files" in said
-    assert f"set: CHECKWISE_CACHE={tmp_path / 'cache'}" in said
-    assert said.splitlines()[-1] == "Everything that checkwise needs is there."
+    text = said("doctor")
+    assert f"numpy {metadata.version('numpy')}" in text
+    assert "study  ready" in text
+    assert "pip install 'checkwise[timm]'  absent missing" in text
+    assert "5 bytes in 1 files" in text
+    assert f"set: CHECKWISE_CACHE={tmp_path / 'cache'}" in text
+    assert text.splitlines()[-1] == "Everything that checkwise needs is there."
 
 
-def test_json_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("doctor", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
+def test_json_says_the_same() -> None:
+    found = answer("doctor")
     assert found["fine"] is True
     states = {package["name"]: (package["extra"], package["fine"]) for package in found["packages"]}
     assert states == {"numpy": ("", True), "scipy": ("study", True), "absent": ("timm", False)}
 
 
-def test_a_package_that_is_too_old_is_wrong(
-    requirements: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_package_that_is_too_old_is_wrong(requirements: list[str]) -> None:
     requirements[0] = "numpy>=99"
     assert run("doctor") == 1
-    assert f"wrong: numpy {metadata.version('numpy')} (needs 99)" in capsys.readouterr().out
+    assert f"wrong: numpy {metadata.version('numpy')} (needs 99)" in heard().out
 
 
 @pytest.mark.parametrize(
@@ -82,7 +76,6 @@ def test_keras_is_ready_only_with_a_backend(
     requirements: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
     named: str | None,
     backends: tuple[str, ...],
     ready: bool,
@@ -99,39 +92,36 @@ def test_keras_is_ready_only_with_a_backend(
         (tmp_path / "keras.json").write_text('{"backend": "torch"}')
     monkeypatch.setenv("COLUMNS", "200")
     assert run("doctor", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["packages"][0]["fine"] is ready
+    assert json.loads(heard().out)["packages"][0]["fine"] is ready
     assert run("doctor") == 0
-    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("keras"))
+    line = next(x for x in heard().out.splitlines() if x.startswith("keras"))
     assert ("not ready" not in line) is ready
     assert said_of in line
 
 
 def test_a_cache_that_cannot_be_written_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("CHECKWISE_CACHE", str(tmp_path / "file" / "cache"))
     assert run("doctor") == 1
-    said = capsys.readouterr().out
-    assert "wrong: cache: Expected a cache folder that can be written" in said
-    assert "Everything that checkwise needs is there" not in said
+    text = heard().out
+    assert "wrong: cache: Expected a cache folder that can be written" in text
+    assert "Everything that checkwise needs is there" not in text
     assert run("doctor", "--json") == 1
-    assert json.loads(capsys.readouterr().out)["fine"] is False
+    assert json.loads(heard().out)["fine"] is False
 
 
-def test_it_only_looks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_only_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CHECKWISE_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert run("doctor") == 0
-    said = capsys.readouterr().out
-    assert f"cache: {tmp_path / 'home' / '.cache' / 'checkwise'}, 0 bytes in 0 files" in said
+    text = said("doctor")
+    assert f"cache: {tmp_path / 'home' / '.cache' / 'checkwise'}, 0 bytes in 0 files" in text
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_above_the_cache_that_cannot_be_written_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_write = os.access
 
@@ -140,4 +130,4 @@ def test_a_folder_above_the_cache_that_cannot_be_written_is_said(
 
     monkeypatch.setattr(os, "access", access)
     assert run("doctor") == 1
-    assert f"but {tmp_path} cannot: make it" in capsys.readouterr().out
+    assert f"but {tmp_path} cannot: make it" in heard().out

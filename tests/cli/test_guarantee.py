@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from math import log, sqrt
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from checkwise.selection import CONDITIONS, NOT_PROMISED
-from tests.cli.test_select import TABLE, run, several
+from tests.cli.calls import said, selection
+from tests.cli.test_select import TABLE, several
 
 RADIUS = 100 * sqrt(log(2 * 3 / 0.05) / 2 / 10_000)  # three checkpoints, 10,000 examples
 
@@ -23,29 +23,15 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    assert run("select", *words) == 0
-    return capsys.readouterr().out
-
-
-def numbers(capsys: pytest.CaptureFixture[str], *words: object) -> Any:
-    (entry,) = json.loads(said(capsys, *words, "--json"))["runs"]
-    return entry["selection"]
-
-
-def test_without_being_asked_no_number_of_the_bound_is_shown(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = said(capsys, table)
+def test_without_being_asked_no_number_of_the_bound_is_shown(table: Path) -> None:
+    text = said("select", table)
     assert "probability" not in text
     assert f"{RADIUS:.2f}" not in text
 
 
 @pytest.mark.parametrize("runs", [1, 2])
-def test_asked_for_it_comes_with_everything_it_rests_on(
-    runs: int, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = said(capsys, table if runs == 1 else several(table), "-v")
+def test_asked_for_it_comes_with_everything_it_rests_on(runs: int, table: Path) -> None:
+    text = said("select", table if runs == 1 else several(table), "-v")
     assert "With probability at least 0.95" in text or "with probability at least 0.95" in text
     assert f"{0.5 + 2 * RADIUS:.2f}" in text
     for claim in (*CONDITIONS, *NOT_PROMISED):
@@ -53,45 +39,39 @@ def test_asked_for_it_comes_with_everything_it_rests_on(
     assert "no rule that reads source data alone is best for every target" in text
 
 
-def test_a_bound_that_says_little_is_one_line(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bound_that_says_little_is_one_line(table: Path) -> None:
     table.write_text(TABLE)
-    text = said(capsys, table, "-v")
+    text = said("select", table, "-v")
     assert "No accuracy bound that helps" in text
     assert CONDITIONS[0] not in text
 
 
 @pytest.mark.parametrize("runs", [1, 2])
-def test_where_there_is_none_it_says_why(
-    runs: int, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_there_is_none_it_says_why(runs: int, table: Path) -> None:
     path = table if runs == 1 else several(table)
-    text = said(capsys, path, "-v", "--rule", "pure-nll")
+    text = said("select", path, "-v", "--rule", "pure-nll")
     assert "No accuracy bound: Rule pure-nll does not keep accuracy" in text
     assert "probability" not in text
 
 
-def test_some_runs_may_have_a_bound_and_others_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_some_runs_may_have_a_bound_and_others_not(tmp_path: Path) -> None:
     for name, n in (("counted", {"n": 10_000}), ("uncounted", {})):
         (tmp_path / name).mkdir()
         record = {"step": 1, "accuracy": 0.5, "nll": 1.0, "cwece": 0.1, **n}
         (tmp_path / name / "results.jsonl").write_text(json.dumps(record) + "\n")
-    assert "1 of 2 runs have none" in said(capsys, tmp_path, "-v")
+    assert "1 of 2 runs have none" in said("select", tmp_path, "-v")
 
 
-def test_json_always_has_it_whole(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = numbers(capsys, table)["guarantee"]
+def test_json_always_has_it_whole(table: Path) -> None:
+    found = selection(table)["guarantee"]
     assert found["radius_pp"] == pytest.approx(RADIUS, rel=1e-12)
     assert found["bound_pp"] == pytest.approx(0.5 + 2 * RADIUS, rel=1e-12)
     assert found["conditions"] == list(CONDITIONS)
     assert found["not_promised"] == list(NOT_PROMISED)
-    none = numbers(capsys, table, "--rule", "pure-nll")["guarantee"]
+    none = selection(table, "--rule", "pure-nll")["guarantee"]
     assert none["bound_pp"] is None
     assert "does not keep accuracy" in none["reason"]
-    many = json.loads(said(capsys, several(table), "--json"))["runs"]
+    many = json.loads(said("select", several(table), "--json"))["runs"]
     assert [entry["selection"]["guarantee"] == found for entry in many] == [True, True]
 
 
@@ -109,17 +89,15 @@ def predictions(tmp_path: Path) -> Path:
     return tmp_path / "predictions"
 
 
-def test_saved_predictions_give_both_bounds_where_one_is_asked_for(
-    predictions: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stated = numbers(capsys, predictions, "-v")["guarantee"]
+def test_saved_predictions_give_both_bounds_where_one_is_asked_for(predictions: Path) -> None:
+    stated = selection(predictions, "-v")["guarantee"]
     paired, paper = stated["paired"]["bound_pp"], stated["bound_pp"]
     assert 0 < paired < paper / 2
-    text = said(capsys, predictions, "-v")
+    text = said("select", predictions, "-v")
     assert f"at most {paired:.2f} points below" in text
     assert f"the bound is {paper:.2f} points" in text
     for condition in stated["paired"]["conditions"]:
         assert f"  - {condition}\n" in text
-    without = numbers(capsys, predictions)["guarantee"]
+    without = selection(predictions)["guarantee"]
     assert "paired" not in without
     assert without["bound_pp"] == paper

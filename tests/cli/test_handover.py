@@ -14,21 +14,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import checkwise as cw
-from checkwise.cli import main
 from checkwise.cli.handover import read_choice
+from tests.cli.calls import ran
 from tests.cli.choices import choose
 from tests.cli.inputs import ACCURACIES, NLL
 from tests.cli.test_prune import there, transformers_run
 from tests.refusals import names, refused
 from tests.weights.deployments import network, train
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main([*map(str, words)])
-    said = capsys.readouterr()
-    assert "Traceback" not in said.err
-    return int(ended.value.code or 0), said.out, said.err
 
 
 def files(folder: Path) -> dict[str, bytes | None]:
@@ -116,14 +108,12 @@ def change(folder: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_after_pruning_the_same_step_is_deployed_without_a_word(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_after_pruning_the_same_step_is_deployed_without_a_word(kind: str, tmp_path: Path) -> None:
     path, reading = KINDS[kind](tmp_path)
     choice = tmp_path / "choice.json"
     step = choose(path, choice, reading)
     named = ["--checkpoints", reading["checkpoints"]] if reading else []
-    code, out, err = run(capsys, "prune", choice, "--apply", "--json", *named)
+    code, out, err = ran("prune", choice, "--apply", "--json", *named)
     assert code == 0, err
     answer = json.loads(out)
     assert answer["step"] == step
@@ -132,26 +122,24 @@ def test_after_pruning_the_same_step_is_deployed_without_a_word(
         assert os.path.exists(entry["path"]) == entry["stays"]
     assert read_choice(choice).selection.step == step
     if kind not in ("trainers_log", "keras"):  # whose weights are none
-        code, out, err = run(capsys, "deploy", choice, "-o", tmp_path / "model", "--json")
+        code, out, err = ran("deploy", choice, "-o", tmp_path / "model", "--json")
         assert code == 0, err
         assert json.loads(out)["steps"] == [step]
-    assert "nothing to delete" in run(capsys, "prune", choice, "--apply", *named)[1]
+    assert "nothing to delete" in ran("prune", choice, "--apply", *named)[1]
 
 
 @pytest.mark.parametrize("kind", [*LOGS, "journal"])
-def test_a_log_that_changed_is_refused_and_taken_with_again(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_that_changed_is_refused_and_taken_with_again(kind: str, tmp_path: Path) -> None:
     path, reading = KINDS[kind](tmp_path)
     choice = tmp_path / "choice.json"
     choose(path, choice, reading)
     earlier = read_choice(choice).selection.digest
     change(tmp_path, kind)
     before = files(tmp_path)
-    code, _, err = run(capsys, "prune", choice, "--apply")
+    code, _, err = ran("prune", choice, "--apply")
     assert (code, "--again" in err) == (2, True)
     assert files(tmp_path) == before
-    assert run(capsys, "deploy", choice, "-o", tmp_path / "model")[0] == 2
+    assert ran("deploy", choice, "-o", tmp_path / "model")[0] == 2
     assert not (tmp_path / "model").exists()
     with refused("differs: choice.json"):
         read_choice(choice)
@@ -168,7 +156,7 @@ def test_changed_predictions_are_refused(tmp_path: Path) -> None:
         read_choice(tmp_path / "choice.json")
 
 
-def test_what_was_asked_is_asked_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_asked_is_asked_again(tmp_path: Path) -> None:
     run_folder = transformers_run(tmp_path / "out")
     choice = tmp_path / "choice.json"
     assert choose(run_folder, choice, {"n": "1000"}, delta_pp="10", no_guard=True) == 2000
@@ -181,7 +169,7 @@ def test_what_was_asked_is_asked_again(tmp_path: Path, capsys: pytest.CaptureFix
         "choice": {"rule": None, "guard": False, "delta_pp": "10"},
         "plugins": [],
     }
-    answer = json.loads(run(capsys, "prune", choice, "--json")[1])
+    answer = json.loads(ran("prune", choice, "--json")[1])
     assert (answer["step"], answer["freed_bytes"]) == (2000, 0)
     infinite = choose(run_folder, choice, param=("q=inf",), objectives="nll,accuracy", rule="ac")
     taken = read_choice(choice)
@@ -199,57 +187,51 @@ def test_a_choice_in_the_folder_of_its_run_is_no_part_of_it(kind: str, tmp_path:
     assert cw.select(cw.load(path if kind == "table" else folder, **reading)).step == step
 
 
-def test_a_step_that_is_gone_is_not_replaced_by_another(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_step_that_is_gone_is_not_replaced_by_another(tmp_path: Path) -> None:
     folder = transformers_run(tmp_path / "out")
     assert choose(folder, tmp_path / "choice.json") == 1500
     shutil.rmtree(folder / "checkpoint-1500")
-    code, _, err = run(capsys, "prune", tmp_path / "choice.json", "--apply")
+    code, _, err = ran("prune", tmp_path / "choice.json", "--apply")
     assert (code, "--again" in err) == (2, True)
     assert there(folder) == ["checkpoint-1000", "checkpoint-2000", "checkpoint-500"]
-    assert run(capsys, "prune", tmp_path / "choice.json", "--apply", "--again")[0] == 0
+    assert ran("prune", tmp_path / "choice.json", "--apply", "--again")[0] == 0
     assert there(folder) == ["checkpoint-1000", "checkpoint-2000"]
 
 
-def test_select_writes_it_for_both(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_select_writes_it_for_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lightning(tmp_path)
     monkeypatch.chdir(tmp_path)
     words = ("--delta-pp", "0.8", "--n", "1000", "--rule", "ac-nll", "--param", "q=inf")
-    assert run(capsys, "select", "version_0", "-o", "choice.json", *words)[0] == 0
+    assert ran("select", "version_0", "-o", "choice.json", *words)[0] == 0
     written = json.loads(Path("choice.json").read_text())
     (entry,) = written["runs"]
-    printed = json.loads(run(capsys, "select", "version_0", "--json", *words)[1])
+    printed = json.loads(ran("select", "version_0", "--json", *words)[1])
     assert printed["runs"] == written["runs"]
     assert written["asked"]["path"] == "version_0"
-    assert run(capsys, "prune", "choice.json", "--apply")[0] == 0
-    code, out, err = run(capsys, "deploy", "choice.json", "-o", "model", "--json")
+    assert ran("prune", "choice.json", "--apply")[0] == 0
+    code, out, err = ran("deploy", "choice.json", "-o", "model", "--json")
     assert code == 0, err
     info = json.loads(out)
     assert (info["steps"], info["rule"]) == ([entry["selection"]["step"]], "ac-nll")
-    assert run(capsys, "select", "version_0", "--copy-to", "best.ckpt", *words)[0] == 0
+    assert ran("select", "version_0", "--copy-to", "best.ckpt", *words)[0] == 0
     assert Path("best.ckpt").read_bytes() == Path(entry["selection"]["path"]).read_bytes()
 
 
-def test_again_is_for_a_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(capsys, "prune", transformers_run(tmp_path / "out"), "--again")
+def test_again_is_for_a_choice(tmp_path: Path) -> None:
+    code, _, err = ran("prune", transformers_run(tmp_path / "out"), "--again")
     assert (code, "--again" in err) == (2, True)
 
 
-def test_several_runs_are_no_choice_to_go_by(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_runs_are_no_choice_to_go_by(tmp_path: Path) -> None:
     for name in ("a", "b"):
         transformers_run(tmp_path / "runs" / name)
     choice = tmp_path / "choice.json"
     choose(tmp_path / "runs", choice)
     for place in (choice, tmp_path / "runs"):
-        code, _, err = run(capsys, "prune", place, "--apply")
+        code, _, err = ran("prune", place, "--apply")
         assert (code, "--run" in err) == (2, True)
     choose(tmp_path / "runs", choice, {"only_run": "b"})
-    assert run(capsys, "prune", choice, "--apply")[0] == 0
+    assert ran("prune", choice, "--apply")[0] == 0
     assert len(there(tmp_path / "runs" / "a")) == 4
     assert len(there(tmp_path / "runs" / "b")) == 3
 
@@ -261,24 +243,22 @@ Path(__file__).with_name("ran").touch()
 """
 
 
-def test_a_plugin_runs_only_where_the_user_names_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plugin_runs_only_where_the_user_names_it(tmp_path: Path) -> None:
     folder, plugin = transformers_run(tmp_path / "out"), tmp_path / "own_rules.py"
     plugin.write_text(PLUGIN)
     choice = tmp_path / "choice.json"
     choose(folder, choice, plugin=(str(plugin),))
     (tmp_path / "ran").unlink()
     for words in (["prune", choice, "--apply"], ["deploy", choice, "-o", tmp_path / "model"]):
-        code, _, err = run(capsys, *words)
+        code, _, err = ran(*words)
         assert (code, f"--plugin {plugin}" in err) == (2, True)
         assert not (tmp_path / "ran").exists()
     assert len(there(folder)) == 4
-    assert run(capsys, "prune", choice, "--plugin", plugin)[0] == 0
+    assert ran("prune", choice, "--plugin", plugin)[0] == 0
 
 
 def test_a_run_elsewhere_is_not_deleted_from_because_a_file_names_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, here = transformers_run(tmp_path / "precious"), tmp_path / "here"
     here.mkdir()
@@ -287,35 +267,33 @@ def test_a_run_elsewhere_is_not_deleted_from_because_a_file_names_it(
     for place in (folder, Path("../precious"), Path("link")):
         choose(place, Path("choice.json"))
         for words in ((), ("--apply",), ("--apply", "--again")):
-            code, _, err = run(capsys, "prune", "choice.json", *words)
+            code, _, err = ran("prune", "choice.json", *words)
             assert (code, "--checkpoints" in err) == (2, True)
     assert len(there(folder)) == 4
     choose(folder, Path("choice.json"))
     pattern = str(folder / "checkpoint-{step}")
-    assert run(capsys, "prune", "choice.json", "--checkpoints", pattern)[0] == 0
+    assert ran("prune", "choice.json", "--checkpoints", pattern)[0] == 0
     monkeypatch.chdir(folder)
-    assert run(capsys, "prune", here / "choice.json", "--apply")[0] == 0
+    assert ran("prune", here / "choice.json", "--apply")[0] == 0
     assert len(there(folder)) == 3
 
 
 def test_a_journal_elsewhere_is_not_deleted_from_either(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, here = journal(tmp_path)[0], tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
     choose(folder, Path("choice.json"))
     before = files(folder)
-    code, _, err = run(capsys, "prune", "choice.json", "--apply")
+    code, _, err = ran("prune", "choice.json", "--apply")
     assert (code, "--checkpoints" in err) == (2, True)
     assert files(folder) == before
-    assert run(capsys, "prune", "choice.json", "--apply", "--checkpoints", folder)[0] == 0
+    assert ran("prune", "choice.json", "--apply", "--checkpoints", folder)[0] == 0
     assert files(folder) != before
 
 
-def test_a_pattern_in_a_file_does_not_say_what_may_be_deleted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pattern_in_a_file_does_not_say_what_may_be_deleted(tmp_path: Path) -> None:
     """Neither other folders, nor data beside the log."""
     log, _ = keras(tmp_path / "run")
     for epoch in range(1, 7):
@@ -324,10 +302,10 @@ def test_a_pattern_in_a_file_does_not_say_what_may_be_deleted(
     before = files(tmp_path)
     for pattern in ("../kept_{epoch+1}.h5", "data_{epoch+1}.h5"):
         choose(log, tmp_path / "run" / "choice.json", {"checkpoints": pattern})
-        code, _, err = run(capsys, "prune", tmp_path / "run" / "choice.json", "--apply")
+        code, _, err = ran("prune", tmp_path / "run" / "choice.json", "--apply")
         assert (code, "--checkpoints" in err) == (2, True)
         other = ("--checkpoints", tmp_path / "nothing_{epoch}.pt")
-        assert run(capsys, "prune", tmp_path / "run" / "choice.json", "--apply", *other)[0] == 2
+        assert ran("prune", tmp_path / "run" / "choice.json", "--apply", *other)[0] == 2
     (tmp_path / "run" / "choice.json").unlink()
     assert files(tmp_path) == before
 
@@ -400,10 +378,7 @@ def put(content: Any, place: tuple[Any, ...], value: Any) -> None:
 @example(changes=[(("asked", "plugins"), ["hostile.py"])])
 @example(changes=[(("asked", "choice", "delta_pp"), "0")])
 def test_a_mutated_choice_deletes_nothing(
-    changes: list[tuple[tuple[Any, ...], Any]],
-    sandbox: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    changes: list[tuple[tuple[Any, ...], Any]], sandbox: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(sandbox)
     content = json.loads(Path("choice.json").read_text())
@@ -414,7 +389,7 @@ def test_a_mutated_choice_deletes_nothing(
         return
     before = files(sandbox)
     Path("hostile.json").write_text(json.dumps(content))
-    code, _, err = run(capsys, "prune", "hostile.json", "--apply")
+    code, _, err = ran("prune", "hostile.json", "--apply")
     assert (code, err.count("\n")) == (2, 1), err
     Path("hostile.json").unlink()
     assert files(sandbox) == before
@@ -427,10 +402,7 @@ def test_a_mutated_choice_deletes_nothing(
 )
 @given(changes=st.lists(st.tuples(st.sampled_from(PLACES), VALUES), min_size=1, max_size=2))
 def test_again_lets_no_mutated_choice_past_its_schema(
-    changes: list[tuple[tuple[Any, ...], Any]],
-    sandbox: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    changes: list[tuple[tuple[Any, ...], Any]], sandbox: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With ``--again`` there is no digest: fields are checked all the same, and nothing is run."""
     monkeypatch.chdir(sandbox)
@@ -438,7 +410,7 @@ def test_again_lets_no_mutated_choice_past_its_schema(
     for place, value in changes:
         put(content, place, value)
     Path("hostile.json").write_text(json.dumps(content))
-    code, _, err = run(capsys, "prune", "hostile.json", "--again")
+    code, _, err = ran("prune", "hostile.json", "--again")
     assert code in (0, 2), err
     assert not Path("ran").exists()
     Path("hostile.json").unlink()
@@ -451,11 +423,7 @@ def test_again_lets_no_mutated_choice_past_its_schema(
 )
 @given(at=st.integers(0, 5000), put_in=st.binary(max_size=4))
 def test_broken_bytes_are_no_choice(
-    at: int,
-    put_in: bytes,
-    sandbox: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    at: int, put_in: bytes, sandbox: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(sandbox)
     raw = Path("choice.json").read_bytes()
@@ -463,23 +431,23 @@ def test_broken_bytes_are_no_choice(
     broken = raw[:at] + put_in
     before = files(sandbox)
     Path("hostile.json").write_bytes(broken)
-    code, _, err = run(capsys, "prune", "hostile.json", "--apply")
+    code, _, err = ran("prune", "hostile.json", "--apply")
     assert code == 2, err
     Path("hostile.json").unlink()
     assert files(sandbox) == before
 
 
 def test_a_choice_taken_elsewhere_says_from_where_its_path_is_meant(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transformers_run(tmp_path / "one" / "out")
     (tmp_path / "two").mkdir()
     monkeypatch.chdir(tmp_path / "one")
     choose(Path("out"), tmp_path / "choice.json")
-    assert run(capsys, "prune", tmp_path / "choice.json")[0] == 0
+    assert ran("prune", tmp_path / "choice.json")[0] == 0
     monkeypatch.chdir(tmp_path / "two")
     for command in (("prune",), ("deploy", "-o", "model")):
-        code, _, err = run(capsys, *command, tmp_path / "choice.json")
+        code, _, err = ran(*command, tmp_path / "choice.json")
         assert code == 2
         assert names("choice.json … out … `checkwise select` … folder", err)
 
@@ -489,7 +457,7 @@ def test_a_choice_taken_elsewhere_says_from_where_its_path_is_meant(
     [(["--source", "test"], "test"), (["--column", "accuracy=test_acc"], "validation")],
 )
 def test_a_set_that_was_called_validation_is_named_by_who_takes_the_choice(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], sets: str
+    tmp_path: Path, given: list[str], sets: str
 ) -> None:
     log, _ = table(tmp_path)
     text = log.read_text()
@@ -498,8 +466,8 @@ def test_a_set_that_was_called_validation_is_named_by_who_takes_the_choice(
     else:
         log.write_text(text.replace("accuracy", "test_acc", 1))
     choice = tmp_path / "choice.json"
-    assert run(capsys, "select", log, *given, "-o", choice)[0] == 0
-    code, out, err = run(capsys, "prune", choice, "--json")
+    assert ran("select", log, *given, "-o", choice)[0] == 0
+    code, out, err = ran("prune", choice, "--json")
     assert code == 0, err
     assert json.loads(out)
     assert f"validated on {sets} ({choice} says {' '.join(given)})" in err

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
-from checkwise.cli import main
+from tests.cli.calls import answer, heard, refusal, run
 from tests.refusals import names
 from tests.study.cohorts import demo_like
 from tests.study.sweeps import domainbed_sweep, tidy_rows
-
-
-def run(*words: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(word) for word in words])
-    return int(stop.value.code or 0)
 
 
 @pytest.fixture
@@ -33,68 +25,48 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "table.csv"
 
 
-def answer(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
-    capsys.readouterr()
-    assert run(*words, "--json") == 0
-    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return printed
-
-
-def test_a_registration_before_the_first_comparison_is_on_time(
-    sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    registered = answer(capsys, "study", "register", sweep)
+def test_a_registration_before_the_first_comparison_is_on_time(sweep: Path, tmp_path: Path) -> None:
+    registered = answer("study", "register", sweep)
     assert (registered["state"], registered["choice"]["rule"]) == ("before", "ac-early")
     assert registered["choice"]["metrics"] == ["target_accuracy"]
-    found = answer(capsys, "study", "compare", sweep)
+    found = answer("study", "compare", sweep)
     assert found["imported"] is True
     assert found["registered"]["ac-early"]["state"] == "before"
     assert [row["metric"] for row in found["contrasts"]] == ["target_accuracy"]
-    assert answer(capsys, "study", "register", sweep, "--rule", "ac-random")["state"] == "late"
+    assert answer("study", "register", sweep, "--rule", "ac-random")["state"] == "late"
     assert (tmp_path / "runs.cohort" / "cohort.json").is_file()
 
 
-def test_it_says_where_it_imports_to_and_that_values_lay_open(
-    sweep: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_says_where_it_imports_to_and_that_values_lay_open(sweep: Path) -> None:
     assert run("study", "compare", sweep) == 0
-    printed = capsys.readouterr()
+    printed = heard()
     assert f"{sweep} is imported into {sweep}.cohort (16 runs)." in printed.err
     assert "cannot show that nobody looked there first" in printed.out
     assert "ac-early is compared because the runs lack metrics that ac-nc needs" in printed.out
     assert run("study", "compare", sweep) == 0
-    assert "was imported before" in capsys.readouterr().err
+    assert "was imported before" in heard().err
 
 
-def test_files_that_changed_are_refused_with_what_to_do(
-    sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_changed_are_refused_with_what_to_do(sweep: Path, tmp_path: Path) -> None:
     assert run("study", "compare", sweep) == 0
     log = next(sweep.rglob("results.jsonl"))
     log.write_text(log.read_text().replace('"loss": 1.0', '"loss": 2.0'))
-    assert run("study", "compare", sweep) == 2
-    assert "--import-to" in capsys.readouterr().err
+    assert "--import-to" in refusal("study", "compare", sweep)
     assert run("study", "compare", sweep, "--import-to", tmp_path / "new") == 0
 
 
-def test_a_rule_without_its_metrics_names_them_and_opens_nothing(
-    sweep: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rule_without_its_metrics_names_them_and_opens_nothing(sweep: Path) -> None:
     for command in (
         ["study", "compare", sweep, "--rules", "ac-nc"],
         ["study", "register", sweep, "--rule", "ac-nc"],
     ):
-        assert run(*command) == 2
-        assert names("ac-nc … nll, cwece", capsys.readouterr().err)
-    assert run("study", "register", sweep, "--metrics", "target_nll") == 2
-    assert "'target_nll'" in capsys.readouterr().err
+        assert names("ac-nc … nll, cwece", refusal(*command))
+    assert "'target_nll'" in refusal("study", "register", sweep, "--metrics", "target_nll")
     assert not (sweep.with_name("runs.cohort") / "registrations.jsonl").exists()
 
 
-def test_a_table_compares_like_the_cohort_it_came_from(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    own, again = (answer(capsys, "study", "compare", path) for path in (tmp_path / "own", table))
+def test_a_table_compares_like_the_cohort_it_came_from(table: Path, tmp_path: Path) -> None:
+    own, again = (answer("study", "compare", path) for path in (tmp_path / "own", table))
     for row in (*own["contrasts"], *again["contrasts"]):
         del row["seconds"]
     assert again["contrasts"] == own["contrasts"]
@@ -116,9 +88,7 @@ def test_tables_figures_and_report(table: Path, sweep: Path, tmp_path: Path) -> 
     assert run("study", "report", sweep, table, *both) == 2
 
 
-def test_import_says_what_it_read(
-    sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_import_says_what_it_read(sweep: Path, tmp_path: Path) -> None:
     assert (
         run(
             "study",
@@ -133,10 +103,10 @@ def test_import_says_what_it_read(
         )
         == 0
     )
-    printed = capsys.readouterr().out
+    printed = heard().out
     assert "16 runs imported into" in printed
     assert "note (16 of 16 runs): this log has accuracies only" in printed
-    found = answer(capsys, "study", "compare", tmp_path / "c")
+    found = answer("study", "compare", tmp_path / "c")
     assert (found["cohort"], found["role"]) == ("x", "development")
     assert run("study", "import", sweep, "--out", tmp_path / "c") == 2
     assert run("study", "import", sweep, "--out", tmp_path / "d", "--role", "test") == 2
@@ -155,44 +125,40 @@ def unmarked(tmp_path: Path) -> Path:
 
 
 def test_the_report_of_an_imported_table_keeps_its_target_held_out(
-    unmarked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    unmarked: Path, tmp_path: Path
 ) -> None:
     assert run("study", "import", unmarked, "--held-out", "sketch") == 0
     assert run("study", "report", unmarked, "-o", tmp_path / "page.html") == 0
-    assert "was imported before" in capsys.readouterr().err
+    assert "was imported before" in heard().err
     assert "unseen" in (tmp_path / "page.html").read_text()
 
 
-def test_what_an_import_holds_out_is_not_read_as_a_source(
-    unmarked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_an_import_holds_out_is_not_read_as_a_source(unmarked: Path, tmp_path: Path) -> None:
     assert run("select", unmarked) == 0
     assert run("study", "import", unmarked, "--held-out", "sketch") == 0
     link = tmp_path / "link.csv"
     link.symlink_to(unmarked)
     for path in (unmarked, link):
         for command in (["select", path], ["select", path, "--copy-to", tmp_path / "w"]):
-            capsys.readouterr()
+            heard()
             assert run(*command) == 2
-            told = " ".join(capsys.readouterr().err.split())
+            told = " ".join(heard().err.split())
             assert names("sketch … --held-out sketch", told)
         assert run("select", path, "--held-out", "sketch") == 0
     assert run("select", f"{unmarked}.cohort") == 0
 
 
 def test_paths_that_can_have_no_cohort_beside_them_are_read_as_ever(
-    unmarked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    unmarked: Path, tmp_path: Path
 ) -> None:
     longest = unmarked.rename(tmp_path / f"{'a' * 251}.csv")
     assert run("select", longest) == 0
     (tmp_path / "loop").symlink_to("loop")
     assert run("select", tmp_path / "loop") == 2
-    assert "there is nothing at" in " ".join(capsys.readouterr().err.split())
+    assert "there is nothing at" in " ".join(heard().err.split())
 
 
-def test_columns_that_mark_the_target_are_asked_for_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_columns_that_mark_the_target_are_asked_for_again(tmp_path: Path) -> None:
     rows = [
         {"step": step, "domain": domain, "kind": kind, "accuracy": 0.9}
         for step in (100, 200)
@@ -201,34 +167,29 @@ def test_columns_that_mark_the_target_are_asked_for_again(
     pd.DataFrame(rows).to_csv(tmp_path / "run.csv", index=False)
     assert run("study", "import", tmp_path / "run.csv", "--column", "role=kind") == 0
     assert run("select", tmp_path / "run.csv") == 2
-    assert "--column role=kind" in " ".join(capsys.readouterr().err.split())
+    assert "--column role=kind" in " ".join(heard().err.split())
 
 
 def test_another_import_of_opened_files_says_that_they_were_opened(
-    sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    sweep: Path, tmp_path: Path
 ) -> None:
     assert run("study", "register", sweep, "--import-to", tmp_path / "a") == 0
-    assert "was opened on" not in capsys.readouterr().err
+    assert "was opened on" not in heard().err
     assert run("study", "compare", sweep) == 0
     for other in (tmp_path / "a", tmp_path / "b"):
-        capsys.readouterr()
+        heard()
         assert run("study", "register", sweep, "--import-to", other, "--rule", "ac-random") == 0
-        told = " ".join(capsys.readouterr().err.split())
+        told = " ".join(heard().err.split())
         assert "runs.cohort, made of the same files, was opened on" in told
 
 
-def test_a_link_has_the_cohort_of_what_it_leads_to(
-    sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_link_has_the_cohort_of_what_it_leads_to(sweep: Path, tmp_path: Path) -> None:
     assert run("study", "compare", sweep) == 0
     (tmp_path / "link").symlink_to(sweep)
-    assert answer(capsys, "study", "register", tmp_path / "link")["state"] == "late"
+    assert answer("study", "register", tmp_path / "link")["state"] == "late"
 
 
-def test_what_is_neither_cohort_nor_log_is_refused_as_before(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_neither_cohort_nor_log_is_refused_as_before(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     for path in (tmp_path / "notes.txt", tmp_path / "absent", tmp_path):
-        assert run("study", "compare", path) == 2
-        assert "cohort.json" in capsys.readouterr().err
+        assert "cohort.json" in refusal("study", "compare", path)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
-from checkwise.cli import main
 from checkwise.cli.entry import commands
 from checkwise.cli.printing import SCHEMA, commands_with_schema, print_json, schema
+from tests.cli.calls import answer
 from tests.docs.test_pages import builder
 from tests.json_forms import checked_line, validator
 
@@ -39,17 +39,14 @@ def test_a_schema_is_one_and_leaves_room_for_new_fields(command: str) -> None:
     assert '"additionalProperties": false' not in json.dumps(form)
 
 
-def select(capsys: pytest.CaptureFixture[str], folder: Path) -> dict[str, Any]:
+def select(folder: Path) -> dict[str, Any]:
     (folder / "run.csv").write_text(TABLE)
-    with pytest.raises(SystemExit) as ended:
-        main(["select", str(folder / "run.csv"), "--json"])
-    assert ended.value.code == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    found: dict[str, Any] = answer("select", folder / "run.csv")
     return found
 
 
-def test_what_select_prints_is_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    found = select(capsys, tmp_path)
+def test_what_select_prints_is_compared(tmp_path: Path) -> None:
+    found = select(tmp_path)
     (run,) = found["runs"]
     chosen = run["selection"]
     assert chosen["step"] == 200

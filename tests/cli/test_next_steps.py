@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.cli import main
 from checkwise.cli.hints import CHECKPOINTS, FUNCTION
 from checkwise.cli.options import Choosing, Reading
+from tests.cli.calls import said, selection
 from tests.cli.inputs import INPUTS, OUTPUTS
 from tests.weights.cohorts import run_folders, train_cohort
 
@@ -76,25 +76,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*words: str) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main([*words])
-    assert stop.value.code == 0, words
-
-
-def ending(
-    capsys: pytest.CaptureFixture[str], *words: str
-) -> tuple[dict[str, Any], list[list[str]], list[str]]:
+def ending(*words: str) -> tuple[dict[str, Any], list[list[str]], list[str]]:
     """The choice, the words of every command, and the lines that follow the answer."""
-    capsys.readouterr()
-    run("select", *words, "--json")
-    (entry,) = json.loads(capsys.readouterr().out)["runs"]
-    run("select", *words)
-    last = capsys.readouterr().out.splitlines()[-2:]
+    chosen = selection(*words)
+    last = said("select", *words).splitlines()[-2:]
     lines = [line.removeprefix("Next: ").partition(" (")[0] for line in last if "Next:" in line]
     assert len(lines) <= 1
     commands = [shlex.split(one) for line in lines for one in line.split(" && ")]
-    return entry["selection"], commands, last
+    return chosen, commands, last
 
 
 def command_of(commands: list[list[str]]) -> str | None:
@@ -106,7 +95,7 @@ def run_it(commands: list[list[str]], step: int) -> None:
     """Run commands, with what they ask for filled in; of a model or calibrator compare the step."""
     filled = {FUNCTION: "FILE.py:outputs", CHECKPOINTS: "made"}
     for words in commands:
-        run(*(filled.get(word, word) for word in words[1:]))
+        said(*(filled.get(word, word) for word in words[1:]))
     *_, last = commands
     out = Path(last[-1])
     if last[1] != "deploy":
@@ -118,26 +107,22 @@ def run_it(commands: list[list[str]], step: int) -> None:
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_the_command_for_every_input_runs_and_takes_the_same_step(
-    name: str, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_for_every_input_runs_and_takes_the_same_step(name: str, here: Path) -> None:
     path = INPUTS[name](here).relative_to(here)
     Path("made").mkdir()
     Path("made/model-100.pt").touch()
-    chosen, commands, _ = ending(capsys, str(path), *OPTIONS.get(name, []))
+    chosen, commands, _ = ending(str(path), *OPTIONS.get(name, []))
     assert command_of(commands) == COMMAND[name]
     if commands:
         run_it(commands, chosen["step"])
 
 
 @pytest.mark.parametrize("kept", RECORDS)
-def test_the_command_for_a_run_of_checkwise_runs(
-    kept: str, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_for_a_run_of_checkwise_runs(kept: str, here: Path) -> None:
     records, expected = RECORDS[kept]
     cohort = train_cohort(here, STUDY.format(records=records))
     for path in (cohort, run_folders(cohort)[0]):
-        chosen, commands, _ = ending(capsys, str(path))
+        chosen, commands, _ = ending(str(path))
         assert command_of(commands) == expected
         if commands:
             run_it(commands, chosen["step"])
@@ -152,11 +137,9 @@ def test_the_command_for_a_run_of_checkwise_runs(
         ["--param", "tolerance=paired", "--param", "alpha=0.2"],
     ],
 )
-def test_options_are_handed_over_by_a_choice(
-    given: list[str], here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_are_handed_over_by_a_choice(given: list[str], here: Path) -> None:
     path = INPUTS["predictions_with_weights"](here)
-    chosen, commands, _ = ending(capsys, str(path), *given)
+    chosen, commands, _ = ending(str(path), *given)
     (first, second) = commands
     assert first == ["checkwise", "select", str(path), *first[3:-2], "-o", "choice.json"]
     assert sorted(first[3:-2]) == sorted(given)
@@ -164,12 +147,10 @@ def test_options_are_handed_over_by_a_choice(
     run_it(commands, chosen["step"])
 
 
-def test_a_folder_around_the_run_is_taken_too(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_around_the_run_is_taken_too(here: Path) -> None:
     for name in ("predictions_one_set", "predictions_with_weights"):
         INPUTS[name](here / "around")
-        chosen, commands, _ = ending(capsys, "around")
+        chosen, commands, _ = ending("around")
         assert commands[0][:3] == ["checkwise", "deploy", "around"]
         run_it(commands, chosen["step"])
         shutil.rmtree("around")
@@ -183,41 +164,37 @@ def test_options_are_written_as_commands_take_them() -> None:
     assert Reading().words == Choosing().words == []
 
 
-def test_new_places_are_named_where_old_ones_are_taken(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_new_places_are_named_where_old_ones_are_taken(here: Path) -> None:
     path = INPUTS["predictions_with_weights"](here)
     (here / "model").mkdir()
     (here / "model-2").touch()
     path.rename("-x y")
-    _, (command,), _ = ending(capsys, "./-x y")
+    _, (command,), _ = ending("./-x y")
     assert command == ["checkwise", "deploy", "./-x y", "-o", "model-3"]
 
 
-def test_a_log_names_its_checkpoints(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_names_its_checkpoints(here: Path) -> None:
     log = INPUTS["keras_log"](here)
     Path("ckpts").mkdir()
     for epoch in range(6):
         Path(f"ckpts/weights.{epoch}.mine").touch()
-    _, commands, _ = ending(capsys, log.name, "--checkpoints", "ckpts/weights.{epoch}.mine")
+    _, commands, _ = ending(log.name, "--checkpoints", "ckpts/weights.{epoch}.mine")
     assert commands[0][2] == "ckpts"
     run_it(commands, 0)
 
 
-def test_groups_are_asked_for_where_they_are_known_or_validation_is_too_easy(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_groups_are_asked_for_where_they_are_known_or_validation_is_too_easy(here: Path) -> None:
     path = INPUTS["predictions_one_set"](here)
-    assert "whole ones" not in ending(capsys, str(path))[2][-1]
+    assert "whole ones" not in ending(str(path))[2][-1]
     for file in path.rglob("*.npz"):
         with np.load(file) as arrays:
             saved = dict(arrays)
         np.savez(file, groups=np.arange(len(saved["labels"])) // 5, **saved)
-    _, commands, last = ending(capsys, str(path))
+    _, commands, last = ending(str(path))
     assert command_of(commands) == "deploy"
     assert "whole ones" in last[-1]
     shutil.rmtree(path)
-    _, _, last = ending(capsys, str(INPUTS["saturated"](here)))
+    _, _, last = ending(str(INPUTS["saturated"](here)))
     assert "whole ones" in last[-1]
 
 
@@ -230,12 +207,10 @@ def test_groups_are_asked_for_where_they_are_known_or_validation_is_too_easy(
         ("keras_log", None),
     ],
 )
-def test_after_a_choice_comes_what_takes_it(
-    name: str, words: list[str] | None, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_after_a_choice_comes_what_takes_it(name: str, words: list[str] | None, here: Path) -> None:
     path = INPUTS[name](here)
-    run("select", str(path), "-o", "choice.json")
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Next: ")]
+    text = said("select", str(path), "-o", "choice.json")
+    lines = [line for line in text.splitlines() if line.startswith("Next: ")]
     commands = [shlex.split(line.removeprefix("Next: ")) for line in lines]
     expected = [] if words is None else [["checkwise", "deploy", "choice.json", *words]]
     assert commands == expected
@@ -245,11 +220,9 @@ def test_after_a_choice_comes_what_takes_it(
         )
 
 
-def test_the_best_of_several_paths_is_deployed_by_its_path(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_best_of_several_paths_is_deployed_by_its_path(here: Path) -> None:
     paths = [str(INPUTS["predictions_one_set"](here / name)) for name in "ab"]
-    run("select", *paths, "--best")
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Next: ")]
+    text = said("select", *paths, "--best")
+    (line,) = [line for line in text.splitlines() if line.startswith("Next: ")]
     words = shlex.split(line.removeprefix("Next: ").partition(" (")[0])
     assert (words[2] in paths, "--run" in words) == (True, False)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import checkwise as cw
 from checkwise.cli.picture import DRAWN, PLAIN, ROWS, picture
-from tests.cli.test_select import run
+from tests.cli.calls import heard, refusal, run, said
 
 
 def chosen(accuracies: list[float], nll: list[float] | None = None, **params: Any) -> cw.Selection:
@@ -91,19 +91,15 @@ def test_a_diverged_checkpoint_is_left_out() -> None:
     assert sum(character in "●▲○·↓" for line in plot for character in line) == 3
 
 
-def test_the_plot_is_drawn_on_demand_in_a_pipe(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_plot_is_drawn_on_demand_in_a_pipe(tmp_path: Path) -> None:
     table = tmp_path / "run.csv"
     table.write_text("step,accuracy,nll\n1,0.5,2\n2,0.7,1\n3,0.71,1.1\n")
-    assert run("select", table) == 0
-    assert DRAWN.chosen not in capsys.readouterr().out
-    assert run("select", table, "-v") == 0
-    assert DRAWN.chosen in capsys.readouterr().out
+    assert DRAWN.chosen not in said("select", table)
+    assert DRAWN.chosen in said("select", table, "-v")
 
 
 def test_open_writes_the_page_of_one_run_and_shows_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
 
@@ -118,7 +114,6 @@ def test_open_writes_the_page_of_one_run_and_shows_it(
     (url,) = seen
     page = Path(url.removeprefix("file://"))
     assert "<html" in page.read_text()
-    assert str(page) in capsys.readouterr().err
+    assert str(page) in heard().err
     both = Path(__file__).parents[1] / "material" / "trainers" / "lightning" / "resumed" / "files"
-    assert run("select", both, "--open") == 2
-    assert "--open" in capsys.readouterr().err
+    assert "--open" in refusal("select", both, "--open")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,15 +19,9 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.cli import main
+from tests.cli.calls import heard, otherwise, run
 from tests.cli.predict_functions import DOMAINS, STEPS, checkpoints, plain_outputs, train
 from tests.refusals import names
-
-
-def run(*words: str | Path) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(word) for word in words])
-    return int(stop.value.code or 0)
 
 
 def predict(folder: Path, function: str | Path, out: Path, *more: str, domains: str = "a") -> int:
@@ -38,8 +33,8 @@ def outputs_in(out: Path) -> dict[str, bytes]:
     return {str(f.relative_to(out)): f.read_bytes() for f in sorted(out.glob("step-*/*.npz"))}
 
 
-def said(capsys: pytest.CaptureFixture[str]) -> str:
-    error = capsys.readouterr().err
+def said() -> str:
+    error = heard().err
     assert error.count("\n") == 1, error
     assert error.startswith("checkwise: ")
     return error
@@ -53,7 +48,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
 
 @pytest.mark.parametrize("kind", ["weights", "states"])
 def test_the_choice_is_that_of_the_same_outputs_in_memory(
-    kind: str, trained: tuple[Path, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: str, trained: tuple[Path, Any], tmp_path: Path
 ) -> None:
     folder, outputs = trained
     out = tmp_path / "predictions"
@@ -67,9 +62,9 @@ def test_the_choice_is_that_of_the_same_outputs_in_memory(
         # The same network in another process, whose threads may add in another order.
         np.testing.assert_allclose(read.values[name], values, atol=1e-5)
     choice = cw.select(expected)
-    capsys.readouterr()
+    heard()
     assert run("select", out, "--json") == 0
-    (entry,) = json.loads(capsys.readouterr().out)["runs"]
+    (entry,) = json.loads(heard().out)["runs"]
     answer = entry["selection"]
     assert answer["step"] == choice.step
     names = {"weights": f"step-{choice.step:06d}.safetensors", "states": f"model_{choice.step}.pt"}
@@ -108,7 +103,7 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path) -> None:
 
 
 def test_every_checkpoint_is_evaluated_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = tmp_path / "calls"
     monkeypatch.setenv("CALLS", str(calls))
@@ -125,9 +120,9 @@ def test_every_checkpoint_is_evaluated_once(
     assert sorted(calls.read_text().splitlines()) == sorted(
         [*again, *(f"model_{step}.pt b" for step in range(1, 6))]
     )
-    capsys.readouterr()
+    heard()
     assert predict(folder, function, out, "--json", domains="b") == 0
-    facts = json.loads(capsys.readouterr().out)
+    facts = json.loads(heard().out)
     assert (facts["written"], facts["missing"], facts["failed"]) == (0, 0, [])
     assert cw.load(out).domains == ("a", "b")
 
@@ -182,13 +177,11 @@ def test_an_interrupt_stops_cleanly(tmp_path: Path, number: signal.Signals) -> N
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_one_failing_checkpoint_does_not_stop_the_others(
-    workers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_failing_checkpoint_does_not_stop_the_others(workers: str, tmp_path: Path) -> None:
     folder, out = checkpoints(tmp_path / "run", {1: 1.0, 2: -1.0, 3: 3.0}), tmp_path / "out"
     words = ("--workers", workers)
     assert predict(folder, tmp_path / "plain.py:outputs", out, *words, domains="a,b") == 2
-    shown, error = capsys.readouterr()
+    shown, error = heard()
     assert f"step 2, a ({folder / 'model_2.pt'}): RuntimeError: cannot load this one" in shown
     assert names("1 … 2 … 'a' … RuntimeError … -1.0", error)
     assert "Traceback" not in error
@@ -199,12 +192,10 @@ def test_one_failing_checkpoint_does_not_stop_the_others(
     assert len(outputs_in(out)) == 6
 
 
-def test_outputs_of_a_checkpoint_that_is_saved_again_meanwhile_are_not_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_outputs_of_a_checkpoint_that_is_saved_again_meanwhile_are_not_kept(tmp_path: Path) -> None:
     folder, out = checkpoints(tmp_path / "run"), tmp_path / "out"
     assert predict(folder, tmp_path / "plain.py:overwritten", out) == 2
-    assert names("1 … 4 … 'a'", said(capsys))
+    assert names("1 … 4 … 'a'", said())
     assert [*outputs_in(out)] == [f"step-{step:06d}/a.npz" for step in (1, 3, 4)]
 
 
@@ -217,16 +208,13 @@ def test_debug_shows_the_traceback_of_the_function(tmp_path: Path) -> None:
     assert "raise RuntimeError" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("function", "reason"),
-    [("dies", "-9"), ("leaves", "SystemExit")],
-)
+@pytest.mark.parametrize(("function", "reason"), [("dies", "-9"), ("leaves", "SystemExit")])
 def test_a_function_that_ends_its_process_fails_alone(
-    function: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    function: str, reason: str, tmp_path: Path
 ) -> None:
     folder, out = checkpoints(tmp_path / "run"), tmp_path / "out"
     assert predict(folder, tmp_path / f"plain.py:{function}", out) == 2
-    assert names(reason, said(capsys))
+    assert names(reason, said())
     assert cw.load(out).steps.tolist() == [1, 3, 4]
 
 
@@ -289,32 +277,28 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]
     return json.loads(done.stdout)["failed"], folder / "out"
 
 
-def test_no_wrong_output_is_written(wrong: tuple[list[dict[str, Any]], Path]) -> None:
+def test_wrong_outputs_are_refused_with_the_reason_and_not_written(
+    wrong: tuple[list[dict[str, Any]], Path],
+) -> None:
     failures, out = wrong
     assert [failure["step"] for failure in failures] == list(range(1, len(WRONG) + 1))
+    said = {one: failure["error"] for one, failure in zip(WRONG, failures, strict=True)}
+    assert not [f"{one}: {said[one]}" for one, reason in WRONG.items() if reason not in said[one]]
     assert outputs_in(out) == {}
 
 
-@pytest.mark.parametrize("number", range(len(WRONG)), ids=list(WRONG))
-def test_a_wrong_output_is_refused_with_the_reason(
-    number: int, wrong: tuple[list[dict[str, Any]], Path]
-) -> None:
-    failures, _ = wrong
-    assert [*WRONG.values()][number] in failures[number]["error"]
-
-
 @pytest.mark.parametrize(
-    ("second", "what"),
+    ("second", "what", "in_two"),
     [
-        ("(LOGITS[:5], LABELS[:5])", "examples … 'a' … 2"),
-        ("(LOGITS, LABELS[::-1])", "labels … 'a' … 2"),
-        ("(np.eye(4)[LABELS], LABELS)", "classes … 'a' … 2"),
-        ("{'probs': np.full((6, 3), 1 / 3), 'labels': LABELS}", "logits"),
+        ("(LOGITS[:5], LABELS[:5])", "examples … 'a' … 2", False),
+        ("(LOGITS, LABELS[::-1])", "labels … 'a' … 2", True),
+        ("(np.eye(4)[LABELS], LABELS)", "classes … 'a' … 2", True),
+        ("{'probs': np.full((6, 3), 1 / 3), 'labels': LABELS}", "logits", False),
+        ("{'probs': np.full((6, 3), 1 / 3), 'labels': LABELS}", "logits", True),
     ],
 )
-@pytest.mark.parametrize("in_two", [False, True])
 def test_a_domain_is_the_same_at_every_step(
-    second: str, what: str, in_two: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    second: str, what: str, in_two: bool, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
@@ -324,7 +308,7 @@ def test_a_domain_is_the_same_at_every_step(
         assert predict(folder, tmp_path / "evaluate.py:outputs", tmp_path / "out") == 0
     (folder / "model_2.pt").write_text(second)
     assert predict(folder, tmp_path / "evaluate.py:outputs", tmp_path / "out") == 2
-    assert names(what, said(capsys))
+    assert names(what, said())
     assert [*outputs_in(tmp_path / "out")] == ["step-000001/a.npz"]
 
 
@@ -336,9 +320,7 @@ def test_logits_that_blew_up_are_written_and_never_chosen(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("change", ["function", "name", "checkpoint", "step"])
-def test_outputs_of_two_functions_or_states_are_never_mixed(
-    change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_outputs_of_two_functions_or_states_are_never_mixed(change: str, tmp_path: Path) -> None:
     folder, out = checkpoints(tmp_path / "run"), tmp_path / "out"
     function, more = tmp_path / "plain.py:outputs", []
     assert predict(folder, function, out) == 0
@@ -352,9 +334,9 @@ def test_outputs_of_two_functions_or_states_are_never_mixed(
         (folder / "model_3.pt").write_text("5.0")
     else:
         more = ["--checkpoints", "model_{step+1}.pt"]
-    capsys.readouterr()
+    heard()
     assert predict(folder, function, out, *more) == 2
-    assert "--force" in said(capsys)
+    assert "--force" in said()
     assert outputs_in(out) == before
     assert predict(folder, function, out, "--force", *more) == 0
     assert predict(folder, function, tmp_path / "new", *more) == 0
@@ -368,14 +350,12 @@ def test_outputs_of_two_functions_or_states_are_never_mixed(
             np.testing.assert_array_equal(saved["logits"], plain_outputs(5.0)[0])
 
 
-def test_outputs_that_something_else_saved_are_left_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_outputs_that_something_else_saved_are_left_alone(tmp_path: Path) -> None:
     folder, out = checkpoints(tmp_path / "run"), tmp_path / "out"
     (out / "step-000009").mkdir(parents=True)
     np.savez(out / "step-000009" / "a.npz", logits=np.eye(3), labels=np.arange(3))
     assert predict(folder, tmp_path / "plain.py:outputs", out, "--force") == 2
-    assert "holds other outputs: choose another" in said(capsys)
+    assert "holds other outputs: choose another" in said()
     assert not (out / "predictions.json").exists()
 
 
@@ -406,22 +386,18 @@ class TestWhereCodeComesFrom:
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir(tmp_path / "here")
 
-    def test_a_module_in_the_current_folder_is_not_found(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_module_in_the_current_folder_is_not_found(self, tmp_path: Path) -> None:
         shutil.copy(tmp_path / "plain.py", "mine.py")
         assert predict(tmp_path / "run", "mine:outputs", tmp_path / "out") == 2
-        assert "mine" in said(capsys)
+        assert "mine" in said()
         assert not (tmp_path / "out").exists()
 
-    def test_a_file_elsewhere_imports_nothing_of_the_current_folder(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_file_elsewhere_imports_nothing_of_the_current_folder(self, tmp_path: Path) -> None:
         Path("beside.py").write_text("raise SystemExit('it ran')\n")
         file = tmp_path / "elsewhere" / "evaluate.py"
         file.write_text("import beside\ndef outputs(path, domain): ...\n")
         assert predict(tmp_path / "run", f"{file}:outputs", tmp_path / "out") == 2
-        assert "ModuleNotFoundError: No module named 'beside'" in said(capsys)
+        assert "ModuleNotFoundError: No module named 'beside'" in said()
 
     def test_a_neighbour_is_found_and_replaces_no_installed_module(self, tmp_path: Path) -> None:
         for name in ("json", "numpy", "torch"):
@@ -457,84 +433,61 @@ class TestWhereCodeComesFrom:
         assert predict(tmp_path / "run", f"{file}:outputs", tmp_path / "out") == 0
 
 
-@pytest.mark.parametrize(
-    ("function", "reason"),
-    [
-        ("plain.py", "--function … file.py:function"),
-        ("absent.py:outputs", "absent.py"),
-        ("broken.py:outputs", "SyntaxError"),
-        ("plain.py:absent", "absent"),
-        ("plain.py:LABELS", "ndarray"),
-        ("json.absent:outputs", "json.absent"),
-    ],
-)
-def test_a_function_that_is_not_there_is_refused(
-    function: str,
-    reason: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+FUNCTIONS = {
+    "plain.py": "--function … file.py:function",
+    "absent.py:outputs": "absent.py",
+    "broken.py:outputs": "SyntaxError",
+    "plain.py:absent": "absent",
+    "plain.py:LABELS": "ndarray",
+    "json.absent:outputs": "json.absent",
+}
+CANNOT_BE_FILES = {
+    **dict.fromkeys(("a/b", "../a", ".a", "a" * 300), "that can name a file"),
+    "a,a": "listed twice",
+    "a,A": "different names",
+    **dict.fromkeys(("a,", "a\nb"), "as text on one line"),
+}
+
+
+def test_functions_that_are_not_there_and_domains_that_cannot_be_files_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     checkpoints(tmp_path / "run")
     Path("broken.py").write_text("def outputs(:\n")
-    assert predict(Path("run"), function, Path("out")) == 2
-    assert names(reason, said(capsys))
+    predicts = "predict run -o out --function"
+    lines = {f"{predicts} {one} --domains a": reason for one, reason in FUNCTIONS.items()}
+    lines |= {
+        f"{predicts} plain.py:outputs --domains {shlex.quote(one)}": reason
+        for one, reason in CANNOT_BE_FILES.items()
+    }
+    assert not otherwise(lines)
     assert not Path("out").exists()
 
 
-@pytest.mark.parametrize(
-    ("domains", "reason"),
-    [
-        ("a/b", "that can name a file"),
-        ("../a", "that can name a file"),
-        (".a", "that can name a file"),
-        ("a" * 300, "that can name a file"),
-        ("a,a", "listed twice"),
-        ("a,A", "different names"),
-        ("a,", "as text on one line"),
-        ("a\nb", "as text on one line"),
-    ],
-)
-def test_domains_that_cannot_be_files_are_refused(
-    domains: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = checkpoints(tmp_path / "run")
-    out = tmp_path / "out"
-    assert predict(folder, tmp_path / "plain.py:outputs", out, domains=domains) == 2
-    assert reason in said(capsys)
-    assert not out.exists()
-
-
-def test_a_domain_that_looks_held_out_is_written_with_a_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_domain_that_looks_held_out_is_written_with_a_warning(tmp_path: Path) -> None:
     folder, out = checkpoints(tmp_path / "run"), tmp_path / "out"
     assert predict(folder, tmp_path / "plain.py:outputs", out, domains="photo,test") == 0
-    assert "warning: The domain 'test' looks held out" in said(capsys)
+    assert "warning: The domain 'test' looks held out" in said()
     assert len(outputs_in(out)) == 8
     assert cw.load(out).domains == ("photo",)
 
 
-def test_probabilities_in_a_tuple_are_logits_with_a_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_probabilities_in_a_tuple_are_logits_with_a_warning(tmp_path: Path) -> None:
     folder = checkpoints(tmp_path / "run")
     (tmp_path / "evaluate.py").write_text(
         "import numpy as np\ndef outputs(path, domain): return np.eye(3), np.arange(3)\n"
     )
     assert predict(folder, tmp_path / "evaluate.py:outputs", tmp_path / "out") == 0
-    assert "warning: The `logits` lie in [0, 1]" in said(capsys)
+    assert "warning: The `logits` lie in [0, 1]" in said()
     assert np.load(tmp_path / "out" / "step-000001" / "a.npz").files == ["logits", "labels"]
 
 
-def test_the_outputs_do_not_go_among_the_checkpoints(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_outputs_do_not_go_among_the_checkpoints(tmp_path: Path) -> None:
     folder = checkpoints(tmp_path / "run")
     for out in (folder, folder / "model_1.pt" / "out"):
         assert predict(folder, tmp_path / "plain.py:outputs", out) == 2
-        said(capsys)
+        said()
     assert predict(folder, tmp_path / "plain.py:outputs", folder / "predictions") == 0
     assert predict(folder, tmp_path / "plain.py:outputs", folder / "predictions") == 0
 
@@ -581,25 +534,19 @@ DAMAGE: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_record_is_an_error(
-    damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_record_is_an_error(tmp_path: Path) -> None:
     folder, out = checkpoints(tmp_path / "run"), tmp_path / "out"
-    assert predict(folder, tmp_path / "plain.py:outputs", out) == 0
-    record = out / "predictions.json"
-    content = record.read_text()
-    record.write_text(DAMAGE[damage](content))
-    assert record.read_text() != content
-    capsys.readouterr()
-    for words in (("select", out), ("predict", folder, "--function")):
-        code = (
-            run(*words)
-            if words[0] == "select"
-            else predict(folder, tmp_path / "plain.py:outputs", out)
-        )
-        assert code == 2
-        assert "predictions.json" in said(capsys)
+    function = tmp_path / "plain.py:outputs"
+    assert predict(folder, function, out) == 0
+    content = (out / "predictions.json").read_text()
+    lines = {
+        "select OUT": "predictions.json",
+        "predict RUN --function FUNCTION --domains a -o OUT": "predictions.json",
+    }
+    for damage, changed in DAMAGE.items():
+        assert changed(content) != content
+        (out / "predictions.json").write_text(changed(content))
+        assert not otherwise(lines, OUT=out, RUN=folder, FUNCTION=function), damage
 
 
 GROUPED = """\
@@ -641,12 +588,10 @@ def test_groups_that_the_function_returns_are_written_and_read(name: str, tmp_pa
     assert examples.groups[0].tolist() == [i // 5 for i in range(30)]
 
 
-def test_groups_at_some_checkpoints_alone_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_groups_at_some_checkpoints_alone_are_refused(tmp_path: Path) -> None:
     folder = checkpoints(tmp_path / "weights", {1: 1.0, 2: 2.0})
     (tmp_path / "grouped.py").write_text(GROUPED)
     assert predict(folder, f"{tmp_path / 'grouped.py'}:sometimes", tmp_path / "one") == 2
-    assert names("groups … 'a' … 2 … 1", capsys.readouterr().err)
+    assert names("groups … 'a' … 2 … 1", heard().err)
     assert predict(folder, f"{tmp_path / 'grouped.py'}:too_few", tmp_path / "two") == 2
-    assert "30" in capsys.readouterr().err
+    assert "30" in heard().err

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.cli import main
 from checkwise.study import Cohort, choice_of, method
 from checkwise.study.folder import LOG
 from checkwise.study.folder.registration import read_log
 from checkwise.study.registered import registered_first
+from tests.cli.calls import answer, heard, refusal, run, said
 from tests.refusals import names
 from tests.study.cohorts import tiny_runs, write_cohort
 
@@ -21,19 +21,10 @@ def folder(tmp_path: Path) -> Path:
     return write_cohort(tmp_path / "tiny", tiny_runs())
 
 
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
-
-
 AC_NC = choice_of(method("ac-nc"))
 
 
-def test_compare_says_before_of_the_registered_comparison_alone(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_says_before_of_the_registered_comparison_alone(folder: Path) -> None:
     assert run("study", "register", folder, "--metrics", "target_nll,target_accuracy") == 0
     for words, state, unregistered in [
         ((), "before", ["target_ece", "target_cwece"]),
@@ -42,64 +33,56 @@ def test_compare_says_before_of_the_registered_comparison_alone(
         (("--reference", "pure-nll"), "none", []),
         (("--scope", "hparams-acc"), "none", []),
     ]:
-        capsys.readouterr()
-        assert run("study", "compare", folder, "--rules", "ac-nc", *words, "--json") == 0
-        told = json.loads(capsys.readouterr().out)["registered"]["ac-nc"]
+        heard()
+        told = answer("study", "compare", folder, "--rules", "ac-nc", *words)["registered"]["ac-nc"]
         assert (told["state"], told["unregistered"]) == (state, unregistered), words
 
 
-def test_a_scope_can_be_registered(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_scope_can_be_registered(folder: Path) -> None:
     assert run("study", "register", folder, "--scope", "hparams-acc") == 0
-    capsys.readouterr()
+    heard()
     for scope, state in (("hparams-acc", "before"), ("run", "none")):
         assert run("study", "compare", folder, "--scope", scope, "--json") == 0
-        assert json.loads(capsys.readouterr().out)["registered"]["ac-nc"]["state"] == state
+        assert json.loads(heard().out)["registered"]["ac-nc"]["state"] == state
 
 
-def test_registering_again_after_the_opening_is_late(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_registering_again_after_the_opening_is_late(folder: Path) -> None:
     assert run("study", "register", folder) == 0
     first = read_log(folder)[0]["at"].replace("T", " ").replace("+00:00", " UTC")
     Cohort.open(folder).compare()
-    capsys.readouterr()
+    heard()
     assert run("study", "register", folder) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(heard().out.split())
     assert "ac-nc: registered late" in said
     assert f"the same choice was registered before, {first}" in said
-    assert run("study", "register", folder, "--json") == 0
-    again = json.loads(capsys.readouterr().out)
+    again = answer("study", "register", folder)
     assert (again["state"], again["earlier"]) == ("late", read_log(folder)[0]["at"])
     assert registered_first(folder, AC_NC).state == "before"  # the first registration counts
 
 
-def test_the_command_records_and_compare_tells(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_records_and_compare_tells(folder: Path) -> None:
     assert (
         run("study", "register", folder, "--delta-pp", "1.0", "--tables", "main,by-algorithm") == 0
     )
-    assert "before held-out results were opened" in capsys.readouterr().out
+    assert "before held-out results were opened" in heard().out
     entry = read_log(folder)[0]
     assert entry["choice"]["params"]["delta_pp"] == "1"
     assert entry["choice"]["tables"] == ["main", "by-algorithm"]
     assert len(entry["journals"]) == 4
 
-    assert run("study", "compare", folder, "--delta-pp", "1", "--json") == 0
-    told = json.loads(capsys.readouterr().out)["registered"]["ac-nc"]
+    told = answer("study", "compare", folder, "--delta-pp", "1")["registered"]["ac-nc"]
     assert (told["state"], told["changed"], told["others"]) == ("before", 0, 0)
     assert run("study", "compare", folder) == 0
-    assert "ac-nc: not registered before" in " ".join(capsys.readouterr().out.split())
+    assert "ac-nc: not registered before" in " ".join(heard().out.split())
 
     assert run("study", "register", folder, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["state"] == "late"
+    assert json.loads(heard().out)["state"] == "late"
 
 
-def test_the_command_refuses_what_the_rule_does_not_take(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("study", "register", folder, "--rule", "pure-nll", "--delta-pp", "1") == 2
-    assert "none takes 'delta_pp'" in capsys.readouterr().err
+def test_the_command_refuses_what_the_rule_does_not_take(folder: Path) -> None:
+    assert "none takes 'delta_pp'" in refusal(
+        "study", "register", folder, "--rule", "pure-nll", "--delta-pp", "1"
+    )
     assert run("study", "register", folder, "--rule", "nonsense") == 2
     assert not (folder / LOG).exists()
 
@@ -124,10 +107,9 @@ def test_the_command_refuses_what_the_rule_does_not_take(
     ],
 )
 def test_what_could_not_be_shown_does_not_enter_the_log(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+    folder: Path, words: tuple[str, ...], said: str
 ) -> None:
-    assert run("study", "register", folder, *words) == 2
-    complaint = capsys.readouterr().err
+    complaint = refusal("study", "register", folder, *words)
     assert names(said, complaint)
     assert complaint.count("\n") == 1
     assert not (folder / LOG).exists()
@@ -143,9 +125,10 @@ def test_a_method_with_a_tolerance_needs_no_threshold(folder: Path) -> None:
 
 
 def test_a_parameter_that_only_the_reference_takes_is_registered_and_recognised(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path,
 ) -> None:
     options = ("--reference", "ac-nc", "--delta-pp", "1")
     assert run("study", "register", folder, "--rule", "pure-nll", *options) == 0
-    assert run("study", "compare", folder, "--rules", "pure-nll", *options) == 0
-    assert "pure-nll: registered" in capsys.readouterr().out
+    assert "pure-nll: registered" in said(
+        "study", "compare", folder, "--rules", "pure-nll", *options
+    )

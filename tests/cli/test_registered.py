@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.cli import main
 from checkwise.selection import SAFER, members
 from checkwise.study import NOT_PACKED, Cohort, read_contrasts, registered_sets
 from checkwise.study.baselines import read_record
@@ -19,6 +18,7 @@ from checkwise.study.folder import LOG, OPENED, pack, unpack
 from checkwise.study.folder.registration import read_log
 from checkwise.study.sweep import Job, make_cohort, work
 from checkwise.study.sweep.study_file import parse_study
+from tests.cli.calls import answer, heard, refusal, run, said
 from tests.weights.cohorts import derive
 
 DOCS = Path(__file__).parents[2] / "studies" / "registered"
@@ -59,42 +59,32 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cohort.path
 
 
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
-
-
-def test_the_registration_of_the_camera_traps(
-    trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_registration_of_the_camera_traps(trained: Path) -> None:
     """One file and one command before, one command after; nothing opens in between."""
-    assert run("study", "register", trained, "--contrasts", SITES, "--json") == 0
-    registered = json.loads(capsys.readouterr().out)
+    registered = answer("study", "register", trained, "--contrasts", SITES)
     assert registered["state"] == "before"
     assert len(registered["places"]) == 6
     assert all(place["groups"] for place in registered["places"].values())
-    assert run("study", "register", trained, "--digest", registered["digest"]) == 0
-    assert "before held-out results were opened" in capsys.readouterr().out
+    assert "before held-out results were opened" in said(
+        "study", "register", trained, "--digest", registered["digest"]
+    )
 
     assert run("study", "register", trained, "--show") == 2  # averages are still to be made
-    assert "checkwise study derive" in capsys.readouterr().err
+    assert "checkwise study derive" in heard().err
     assert OPENED not in [entry["kind"] for entry in read_log(trained)]
     data = {"traps": str(trained.parent / "traps.npz")}
     for name in ("deploy-mean-probs", "advised"):
         derive(trained, name, roots=data)
 
     out = trained.parent / "results.json"
-    assert run("study", "register", trained, "--show", "-o", out) == 0
-    said = capsys.readouterr().out
-    assert "before held-out results were opened" in said
-    assert "not worse by 0.50" in said
-    assert registered["digest"] in said
-    capsys.readouterr()
+    text = said("study", "register", trained, "--show", "-o", out)
+    assert "before held-out results were opened" in text
+    assert "not worse by 0.50" in text
+    assert registered["digest"] in text
+    heard()
     digest = ("--digest", registered["digest"])
     assert run("study", "register", trained, "--show", *digest, "--json") == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(out.read_text())
+    assert json.loads(heard().out) == json.loads(out.read_text())
     (one,) = json.loads(out.read_text())["sets"]
     assert one["same_code"]
     assert one["same_plan"]
@@ -115,9 +105,7 @@ def test_the_registration_of_the_camera_traps(
     assert (c["low"], c["high"]) == pytest.approx((rows["domain_low"][0], rows["domain_high"][0]))
 
 
-def test_a_packed_study_lists_every_contrast(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_packed_study_lists_every_contrast(trained: Path, tmp_path: Path) -> None:
     """What needs logits stands there without numbers, and with the reason."""
     cohort = tmp_path / "traps"
     shutil.copytree(trained, cohort)
@@ -125,11 +113,9 @@ def test_a_packed_study_lists_every_contrast(
     assert run("study", "register", cohort, "--contrasts", SITES) == 0
     pack(cohort, tmp_path / "traps.tar.xz")
     unpack(tmp_path / "traps.tar.xz", tmp_path / "back")
-    capsys.readouterr()
-    assert run("study", "register", tmp_path / "back", "--show") == 0
-    assert "not packed" in capsys.readouterr().out
-    assert run("study", "register", tmp_path / "back", "--show", "--json") == 0
-    (one,) = json.loads(capsys.readouterr().out)["sets"]
+    heard()
+    assert "not packed" in said("study", "register", tmp_path / "back", "--show")
+    (one,) = answer("study", "register", tmp_path / "back", "--show")["sets"]
     assert [c["name"] for c in one["contrasts"]] == [
         c.name for c in read_contrasts(SITES).contrasts
     ]
@@ -173,19 +159,20 @@ def test_files_of_the_study_can_be_registered() -> None:
     assert not read_contrasts(DOCS / "taicam-frozen.toml").families
 
 
-def test_refusals(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("study", "register", trained, "--contrasts", SITES, "--rule", "ac-nc") == 2
-    assert "--contrasts alone" in capsys.readouterr().err
-    assert run("study", "register", trained, "--contrasts", tmp_path / "none.toml") == 2
-    assert "file of contrasts" in capsys.readouterr().err
+def test_refusals(trained: Path, tmp_path: Path) -> None:
+    assert "--contrasts alone" in refusal(
+        "study", "register", trained, "--contrasts", SITES, "--rule", "ac-nc"
+    )
+    assert "file of contrasts" in refusal(
+        "study", "register", trained, "--contrasts", tmp_path / "none.toml"
+    )
     assert run("study", "register", trained, "--show", "--digest", "0" * 64) == 1
-    assert "no registration in the log has this digest" in capsys.readouterr().out
-    assert run("study", "register", trained, "--show", "--rule", "ac-nc") == 2
-    assert "--show" in capsys.readouterr().err
-    assert run("study", "register", trained, "-o", tmp_path / "results.json") == 2
-    assert "--show" in capsys.readouterr().err
-    assert run("study", "register", trained, "--show", "-o", tmp_path / "results.txt") == 2
-    assert ".json" in capsys.readouterr().err
+    assert "no registration in the log has this digest" in heard().out
+    assert "--show" in refusal("study", "register", trained, "--show", "--rule", "ac-nc")
+    assert "--show" in refusal("study", "register", trained, "-o", tmp_path / "results.json")
+    assert ".json" in refusal(
+        "study", "register", trained, "--show", "-o", tmp_path / "results.txt"
+    )
 
 
 def registered_cohort(place: Path) -> Path:
@@ -202,60 +189,55 @@ def registered_cohort(place: Path) -> Path:
     return folder
 
 
-def test_an_unfinished_cohort_is_not_opened_unasked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unfinished_cohort_is_not_opened_unasked(tmp_path: Path) -> None:
     folder = registered_cohort(tmp_path)
-    capsys.readouterr()
-    assert run("study", "register", folder, "--show") == 2
-    assert "Nothing was opened" in capsys.readouterr().err
+    heard()
+    assert "Nothing was opened" in refusal("study", "register", folder, "--show")
     assert [entry["kind"] for entry in read_log(folder)] == ["contrasts"]
-    assert run("study", "register", folder, "--show", "--unfinished", "--json") == 0
-    (one,) = json.loads(capsys.readouterr().out)["sets"]
+    (one,) = answer("study", "register", folder, "--show", "--unfinished")["sets"]
     assert one["contrasts"][0]["verdict"] == "not found"
     (found,) = registered_sets(folder)
     assert found.same_plan
     plan = (folder / "cohort.json").read_text()
     (folder / "cohort.json").write_text(plan.replace('"development"', '"evaluation"'))
-    assert run("study", "register", folder, "--show", "--unfinished") == 0
-    assert "cohort.json has changed since" in capsys.readouterr().out
+    assert "cohort.json has changed since" in said(
+        "study", "register", folder, "--show", "--unfinished"
+    )
     (folder / "cohort.json").write_text(plan)
     line = (folder / LOG).read_text().replace("ac-nc", "ac-ne", 1)
     (folder / LOG).write_text(line)
-    assert run("study", "register", folder, "--show", "--unfinished") == 2
-    assert "changed by hand" in capsys.readouterr().err
+    assert "changed by hand" in refusal("study", "register", folder, "--show", "--unfinished")
     for words in ((), ("--show",)):
         assert run("study", "register", folder, "--digest", found.digest, *words) == 1
-        assert "unknown" in capsys.readouterr().out
+        assert "unknown" in heard().out
 
 
-def test_estimates_alone_can_be_registered(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_estimates_alone_can_be_registered(trained: Path, tmp_path: Path) -> None:
     cohort = tmp_path / "copy"
     shutil.copytree(trained, cohort)
     (cohort / "registrations.jsonl").unlink(missing_ok=True)
     data = {"traps": str(trained.parent / "traps.npz")}
     for name in ("deploy-mean-probs", "advised"):
         derive(cohort, name, roots=data)
-    assert run("study", "register", cohort, "--contrasts", DOCS / "taicam-frozen.toml") == 0
-    assert "tested in no family, 7 estimates only" in capsys.readouterr().out
-    assert run("study", "register", cohort, "--show") == 0
-    said = capsys.readouterr().out
-    assert "estimate only" in said
-    assert "contradicted" not in said
+    assert "tested in no family, 7 estimates only" in said(
+        "study", "register", cohort, "--contrasts", DOCS / "taicam-frozen.toml"
+    )
+    text = said("study", "register", cohort, "--show")
+    assert "estimate only" in text
+    assert "contradicted" not in text
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("planned", "x"), ("places", 5), ("code", None), ("plan", 3)]
 )
 def test_a_log_that_was_forged_is_refused_in_one_line(
-    name: str, value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, value: object, tmp_path: Path
 ) -> None:
     """Every line is chained as it should be; its content is not what checkwise writes."""
     folder = registered_cohort(tmp_path)
-    capsys.readouterr()
+    heard()
     content = json.loads((folder / LOG).read_text())
     (folder / LOG).write_text(json.dumps({**content, name: value}) + "\n")
-    assert run("study", "register", folder, "--show", "--unfinished") == 2
-    assert f"Expected {name} of a registered set" in capsys.readouterr().err
+    assert f"Expected {name} of a registered set" in refusal(
+        "study", "register", folder, "--show", "--unfinished"
+    )

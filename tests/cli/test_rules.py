@@ -9,20 +9,14 @@ from collections import Counter
 import pytest
 
 import checkwise as cw
-from checkwise.cli import main, printing
+from checkwise.cli import printing
 from checkwise.cli.deploy import _average
 from checkwise.study import methods
+from tests.cli.calls import said
 
 
-def listed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    with pytest.raises(SystemExit) as stop:
-        main(["rules", *words])
-    assert stop.value.code == 0
-    return capsys.readouterr().out
-
-
-def test_rules_are_listed_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
-    content = json.loads(listed(capsys, "--json"))
+def test_rules_are_listed_for_machines() -> None:
+    content = json.loads(said("rules", "--json"))
     rules = {rule["name"]: rule for rule in content["rules"]}
     assert set(cw.rules()) == set(rules)
     assert rules["ac-nc"]["needs"] == ["accuracy", "nll", "cwece"]
@@ -30,11 +24,9 @@ def test_rules_are_listed_for_machines(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize("width", [80, 200])
-def test_no_word_is_cut(
-    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_word_is_cut(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printing, "WIDE", width)
-    text = listed(capsys)
+    text = said("rules")
     assert max(len(line) for line in text.splitlines()) <= width
     assert "…" not in text
     printed = Counter(text.split())
@@ -47,14 +39,14 @@ def test_no_word_is_cut(
     assert "threshold_pp=required" in printed
 
 
-def test_a_wide_terminal_has_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = listed(capsys).splitlines()
+def test_a_wide_terminal_has_a_line_for_each() -> None:
+    lines = said("rules").splitlines()
     for rule in cw.rules().values():
         assert any(line.split()[:1] == [rule.name] and rule.summary in line for line in lines)
 
 
-def test_an_average_that_is_named_is_one_of_deploy(capsys: pytest.CaptureFixture[str]) -> None:
-    averages = re.findall(r"deploy --average (\w+)", listed(capsys))
+def test_an_average_that_is_named_is_one_of_deploy() -> None:
+    averages = re.findall(r"deploy --average (\w+)", said("rules"))
     assert averages
     for average in averages:
         assert _average(average)[0]

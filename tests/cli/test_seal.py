@@ -11,23 +11,16 @@ from pathlib import Path
 import pytest
 
 import checkwise
-from checkwise.cli import main
 from checkwise.store import layout
 from checkwise.study import Cohort
 from checkwise.study.folder import LOG, OPENED, register
 from checkwise.study.folder import sealed_results as read_heldout
 from checkwise.study.folder.registration import read_log
 from checkwise.study.tables import TABLES
+from tests.cli.calls import heard, run
 from tests.refusals import refused
 from tests.study.cohorts import tiny_runs, write_cohort
 from tests.study.test_methods import pair, save_logits
-
-
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
 
 
 def with_logits(folder: Path) -> Path:
@@ -129,9 +122,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("line", REFUSED)
-def test_a_refused_command_leaves_the_log_as_it_is(
-    line: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_refused_command_leaves_the_log_as_it_is(line: str, folder: Path, tmp_path: Path) -> None:
     register(folder, {"rule": "ac-nc"})
     (tmp_path / "linked" / "all").mkdir(parents=True)
     (tmp_path / "linked" / "all" / "main.md").symlink_to(folder / "cohort.json")
@@ -141,7 +132,7 @@ def test_a_refused_command_leaves_the_log_as_it_is(
     one = next((folder / "runs").iterdir())
     words = line.replace("COHORT", str(folder)).replace("TMP", str(tmp_path))
     assert run(*words.replace("RUN", str(one)).split()) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    assert heard().err.count("\n") == 1
     assert (folder / LOG).read_bytes() == before
 
 
@@ -228,9 +219,7 @@ def test_opening_a_cohort_leaves_its_inner_runs_closed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
-def test_a_table_of_held_out_results_leaves_a_mark(
-    name: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_of_held_out_results_leaves_a_mark(name: str, folder: Path, tmp_path: Path) -> None:
     code = run("study", "report", folder, "--tables", tmp_path, "--only", name)
     place = tmp_path if name == "paper" else tmp_path / "all"
     text = (place / f"{name}.md").read_text() if code == 0 else ""

@@ -358,6 +358,13 @@ def _drawn_again(answer: Any) -> None:
     assert chosen["step"] == cw.select(cw.load(RUN), "ac-random", seed=20260926).step
 
 
+@check("a checkpoint exactly on the edge of the tolerance is in")
+def _on_the_edge(chosen: Any) -> None:
+    accuracy = 100 * chosen.trajectory.values["accuracy"][:, 0]
+    assert accuracy[1] < accuracy[0] - 0.5  # in floating point
+    assert (chosen.feasible_steps, chosen.step) == ((1, 2), 2)
+
+
 @check("a tie that η decides is named")
 def _tie(said: str) -> None:
     assert cw.select(python_names()["tie"]).near_ties == (1,)

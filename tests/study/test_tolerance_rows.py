@@ -8,7 +8,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.study import Cohort
-from tests.cli.test_select import answer, run
+from tests.cli.calls import answer, run
 from tests.refusals import refused
 from tests.sweep.studies import write_tiny
 
@@ -32,19 +32,15 @@ def test_a_row_is_the_choice_under_its_tolerance(cohort: Path) -> None:
     assert steps == study.select("ac-nc", tolerance="paired")["step"].tolist()
 
 
-def test_rows_stand_beside_each_other(cohort: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_stand_beside_each_other(cohort: Path) -> None:
     rules = f"source-acc,ac-nc,{ROW}"
-    said = answer(
-        capsys, "study", "compare", cohort, "--rules", rules, "--metrics", "target_accuracy"
-    )
+    said = answer("study", "compare", cohort, "--rules", rules, "--metrics", "target_accuracy")
     assert [row["rule"] for row in said["contrasts"]] == ["ac-nc", ROW]
 
 
-def test_the_option_goes_to_the_rules_that_take_it(
-    cohort: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_option_goes_to_the_rules_that_take_it(cohort: Path) -> None:
     asked = ("study", "compare", cohort, "--param", "tolerance=paired", "--param", "alpha=0.1")
-    said = answer(capsys, *asked, "--metrics", "source_accuracy")
+    said = answer(*asked, "--metrics", "source_accuracy")
     assert said["settings"]["tolerance"] == "paired"
     expected = Cohort.open(cohort).compare(
         ["ac-nc"], metrics=["source_accuracy"], tolerance="paired", alpha=0.1
@@ -57,14 +53,10 @@ def test_an_unknown_tolerance_is_refused(cohort: Path) -> None:
         Cohort.open(cohort).select("ac-nc", tolerance="loose")
 
 
-def test_a_registered_choice_knows_its_tolerance(
-    cohort: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_registered_choice_knows_its_tolerance(cohort: Path) -> None:
     assert run("study", "register", cohort, "--rule", "ac-nc", "--param", "tolerance=paired") == 0
-    capsys.readouterr()
     metrics = ("--metrics", "target_accuracy")
     same = answer(
-        capsys,
         "study",
         "compare",
         cohort,
@@ -74,6 +66,6 @@ def test_a_registered_choice_knows_its_tolerance(
         "--param",
         "alpha=0.05",
     )
-    other = answer(capsys, "study", "compare", cohort, *metrics)
+    other = answer("study", "compare", cohort, *metrics)
     assert same["registered"]["ac-nc"]["state"] != "none"
     assert other["registered"]["ac-nc"]["state"] == "none"

@@ -29,6 +29,7 @@ class _PathType(click.Path):
 
 PATH: Any = _PathType(path_type=Path)
 OUTPUT = "Output"
+WHOLE = f"{__name__}.whole"  # whether the help shows rare options too
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -38,8 +39,6 @@ class Option(click.Option):
     def __init__(self, *args: Any, under: str = "Options", **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.under = under
-        if self.metavar is None and isinstance(self.type, click.IntRange | click.FloatRange):
-            self.metavar = "N"
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """Without the range of a number, which a wrong value is told."""
@@ -47,17 +46,36 @@ class Option(click.Option):
 
 
 class Command(click.Command):
-    """A command whose help lists options under headings and ends with examples, line by line."""
+    """A command whose help lists options under headings and ends with examples, line by line.
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+    Options that are ``rare`` are in the help that ``--help-all`` shows alone.
+    """
+
+    def __init__(
+        self, *args: Any, examples: Sequence[str] = (), rare: Sequence[str] = (), **settings: Any
+    ) -> None:
         settings["context_settings"] = {"max_content_width": 100}
         super().__init__(*args, **settings)
-        self.examples = tuple(examples)
+        self.examples, self.rare = tuple(examples), frozenset(rare)
+        if rare:
+            more = f"Also show the {len(rare)} options that are rarer, and exit."
+            whole: Any = {"is_eager": True, "expose_value": False, "callback": self._show_all}
+            self.params.append(
+                Option(["--help-all"], is_flag=True, help=more, under=OUTPUT, **whole)
+            )
+
+    def _show_all(self, ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+        if asked:
+            ctx.meta[WHOLE] = True
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         headings: dict[str, list[tuple[str, str]]] = {}
         for one in self.get_params(ctx):
-            record = one.get_help_record(ctx) if isinstance(one, click.Option) else None
+            left_out = one.name in self.rare and WHOLE not in ctx.meta
+            told = isinstance(one, click.Option) and not left_out
+            record = one.get_help_record(ctx) if told else None
             if record is not None:
                 under = one.under if isinstance(one, Option) else OUTPUT
                 headings.setdefault(under, []).append(record)
@@ -74,10 +92,10 @@ class Command(click.Command):
 
 
 def command(
-    name: str, *, examples: Sequence[str] = ()
+    name: str, *, examples: Sequence[str] = (), rare: Sequence[str] = ()
 ) -> Callable[[Callable[..., int | None]], Command]:
     """Make a command of a function; its docstring is the help, what it returns the exit code."""
-    return click.command(name, cls=Command, examples=examples)
+    return click.command(name, cls=Command, examples=examples, rare=rare)
 
 
 def argument(name: str, **settings: Any) -> Callable[[Function], Function]:
@@ -85,9 +103,22 @@ def argument(name: str, **settings: Any) -> Callable[[Function], Function]:
     return click.argument(name, **{"type": PATH, **settings})
 
 
-def option(*names: str, under: str = "Options", **settings: Any) -> Declared:
-    """An option, as a decorator of a command."""
-    return Declared(names, {"under": under, **settings})
+def option(written: str, help: str = "", **settings: Any) -> Declared:
+    """An option, as a decorator of a command.
+
+    Args:
+        written: as in the help: ``-o, --out FILE``; without FILE a flag, with ``FILE…`` repeatable.
+        help: what it does.
+        settings: as ``click.option`` has them; ``under``, its heading; ``name``, that of the
+            argument.
+    """
+    *flags, last = written.split(", ", 1) if written[1] != "-" else [written]
+    flag, _, metavar = last.partition(" ")
+    kind: dict[str, Any] = {"is_flag": True}
+    if metavar:
+        kind = {"metavar": metavar.removesuffix("…"), "multiple": metavar.endswith("…")}
+    own = [settings.pop("name")] if "name" in settings else []
+    return Declared((*own, *flags, flag), {**kind, "help": help, **settings})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,9 +132,14 @@ class Declared:
         decorated: Function = click.option(*self.names, cls=Option, **self.settings)(function)
         return decorated
 
-    def but(self, **settings: Any) -> Declared:
-        """The same option with other settings."""
-        return Declared(self.names, {**self.settings, **settings})
+    def but(self, help: str = "", **settings: Any) -> Declared:
+        """The same option with another help or other settings."""
+        return Declared(self.names, self.settings | ({"help": help} if help else {}) | settings)
+
+    @property
+    def field(self) -> Any:
+        """The same, as the default of a field of shared options."""
+        return self
 
     @property
     def default(self) -> Any:
@@ -125,8 +161,12 @@ class Shared:
 
     declared: dict[str, Declared]
 
-    def __init_subclass__(cls) -> None:
-        own = {name: one for name, one in vars(cls).items() if isinstance(one, Declared)}
+    def __init_subclass__(cls, under: str = "Options") -> None:
+        own = {
+            name: Declared(one.names, {"under": under, **one.settings})
+            for name, one in vars(cls).items()
+            if isinstance(one, Declared)
+        }
         cls.declared = {**own, **getattr(cls, "declared", {}), **own}
         for name, one in own.items():
             setattr(cls, name, one.default)
@@ -158,7 +198,8 @@ def takes(group: type[Shared], name: str) -> Callable[[Callable[..., Any]], Call
 
         decorated: Callable[..., Any] = taking
         for each, one in reversed(group.declared.items()):
-            decorated = Declared((each, *one.names), one.settings)(decorated)
+            flags = [name for name in one.names if name.startswith("-")]
+            decorated = Declared((each, *flags), one.settings)(decorated)
         return decorated
 
     return decorate

@@ -45,22 +45,18 @@ COUNTS, LOSE = "better/equal/worse", "lose ≥ 1 point"
 BESIDE = ("median", OVER_RUNS, "95%, a new place")  # with --units
 
 reference_option = option(
-    "--reference",
-    metavar="NAME",
-    default=REFERENCE,
-    help=f"The rule that is subtracted. [default: {REFERENCE}]",
+    "--reference NAME", f"The rule that is subtracted. [default: {REFERENCE}]", default=REFERENCE
 )
 metrics_option = option(
-    "--metrics",
-    metavar="NAMES",
-    help="What is compared: source_<metric>, target_<metric> or gap_pp, comma separated. "
+    "--metrics NAMES",
+    "What is compared: source_<metric>, target_<metric> or gap_pp, comma separated. "
     f"[default: {','.join(MAIN_METRICS)}, as far as the runs carry them]",
 )
-role_option = option("--role", help="Only data of this role: development or evaluation.")
+role_option = option("--role TEXT", "Only data of this role: development or evaluation.")
 scope_option = option(
-    "--scope",
+    "--scope TEXT",
+    "run; or choose hyperparameters too: hparams-acc, hparams-ac. [default: run]",
     default="run",
-    help="run; or choose hyperparameters too: hparams-acc, hparams-ac. [default: run]",
 )
 
 
@@ -73,14 +69,13 @@ scope_option = option(
 )
 @argument("path", metavar="STUDY")
 @option(
-    "--rules",
-    metavar="NAMES",
-    help="Rules and methods to compare, comma separated. "
+    "--rules NAMES",
+    "Rules and methods to compare, comma separated. "
     f"[default: {REFERENCE},{DEFAULT_RULE}, or the best rule that the data allow]",
 )
 @reference_option
 @metrics_option
-@option("--by", metavar="COLUMN", help="Split by dataset, algorithm, held_out or a seed.")
+@option("--by COLUMN", "Split by dataset, algorithm, held_out or a seed.")
 @scope_option
 @role_option
 @validation_option.but(under="Options")
@@ -88,9 +83,8 @@ scope_option = option(
 @takes(RuleSettings, "settings")
 @option(
     "--units",
-    is_flag=True,
+    "Every line, and what runs, seeds, splits, domains and a new place say of each.",
     under=OUTPUT,
-    help="Every line, and what runs, seeds, splits, domains and a new place say of each.",
 )
 @out_option.but(metavar="FILE", help="Also write every number: .csv or .json.")
 @json_option

@@ -25,8 +25,8 @@ RULES = ("ac-nc", "ac-nll", "ac-mean")
 
 
 @command("demo")
-@option("--quick", is_flag=True, help="Three runs in under a minute: choose and compare only.")
-@option("--workers", type=AT_LEAST_ONE, help="How many workers. [default: one per core]")
+@option("--quick", "Three runs in under a minute: choose and compare only.")
+@option("--workers N", "How many workers. [default: one per core]", type=AT_LEAST_ONE)
 @out_option.but(help=f"Where runs and page go. [default: out/{STUDY}, or out/{QUICK}]")
 @open_option
 def demo_command(quick: bool, workers: int | None, out: Path | None, show: bool) -> int:

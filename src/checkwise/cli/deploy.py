@@ -33,26 +33,22 @@ if TYPE_CHECKING:
 )
 @argument("path", metavar="PATH|choice.json")
 @option(
-    "--for",
-    "for_",
-    metavar="new|same",
-    help="Where it is used: new places, never more confident than as trained, or data like "
+    "--for new|same",
+    "Where it is used: new places, never more confident than as trained, or data like "
     "validation, one temperature as it fits. [default: new]",
+    name="for_",
 )
 @option(
-    "--average",
-    metavar="K|all|weights",
-    help="Mean probabilities of K, or all, checkpoints near the best; or one model with the mean "
+    "--average K|all|weights",
+    "Mean probabilities of K, or all, checkpoints near the best; or one model with the mean "
     "of their weights. [default: one checkpoint]",
 )
 @option(
-    "--within-pp",
-    metavar="POINTS",
-    help="How far below the best accuracy an averaged checkpoint may be. "
-    f"[default: {MEMBERS_DELTA_PP}]",
+    "--within-pp POINTS",
+    f"How far below the best accuracy an averaged checkpoint may be. [default: {MEMBERS_DELTA_PP}]",
 )
-@option("--calibrator", metavar="NAME|none", help="Another way to calibrate, instead of --for.")
-@option("--calibrator-only", is_flag=True, help="Write the calibrator alone, to FILE.json.")
+@option("--calibrator NAME|none", "Another way to calibrate, instead of --for.")
+@option("--calibrator-only", "Write the calibrator alone, to FILE.json.")
 @data_option
 @again_option
 @plugin_option

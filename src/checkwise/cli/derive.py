@@ -47,16 +47,14 @@ SCOPES = {"run": "every run", "hparams-acc": "best hyperparameters"}
 )
 @argument("path", metavar="DIR")
 @option(
-    "--method",
+    "--method NAMES…",
+    f"What to make, as swad,sma; or {LODO}, alone. `checkwise rules` lists them; repeatable.",
     required=True,
-    multiple=True,
-    metavar="NAMES",
-    help=f"What to make, as swad,sma; or {LODO}, alone. `checkwise rules` lists them; repeatable.",
 )
 @option(
-    "--minibatches",
+    "--minibatches N",
+    "Source minibatches for BatchNorm statistics. [default: 500]",
     type=AT_LEAST_ONE,
-    help="Source minibatches for BatchNorm statistics. [default: 500]",
 )
 @RuleSettings.declared["delta_pp"].but(under="Options")
 @data_option

@@ -41,7 +41,7 @@ COMMANDS: Lines = {
 STUDY_COMMANDS: Lines = {
     "Train": (
         ("run", "run.run_command", "Train every run of a study."),
-        ("work", "work.work_command", "Train runs of a planned study."),
+        ("work", "run.work_command", "Train runs of a planned study."),
         ("status", "status.status_command", "Show which runs are done, and which failed."),
         ("derive", "derive.derive_command", "Make averages, ensembles, LODO."),
     ),
@@ -52,8 +52,8 @@ STUDY_COMMANDS: Lines = {
         ("report", "report.report_command", "Write a page, tables and figures."),
     ),
     "Hand over": (
-        ("pack", "pack.pack_command", "Put a study into one file."),
-        ("unpack", "pack.unpack_command", "Make a study's folder from that file."),
+        ("pack", "importing.pack_command", "Put a study into one file."),
+        ("unpack", "importing.unpack_command", "Make a study's folder from that file."),
     ),
 }
 

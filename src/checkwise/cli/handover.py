@@ -31,9 +31,7 @@ FIELDS: Final = {"schema", "runs", "asked", "digest"}
 ASKED: Final = {"path", "reading", "choice", "plugins"}
 
 again_option = option(
-    "--again",
-    is_flag=True,
-    help="Take choice.json although the log changed since, and choose anew.",
+    "--again", "Take choice.json although the log changed since, and choose anew."
 )
 
 

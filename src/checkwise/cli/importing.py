@@ -1,4 +1,4 @@
-"""``checkwise study import``, and the study that other commands make of a log or a table."""
+"""``checkwise study import``, ``pack``, ``unpack``, and the study that a log or a table becomes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from checkwise.cli import printing
 from checkwise.cli.command import PATH, argument, command, option
-from checkwise.cli.options import READ, column_option, columns_of, out_option, source_option
+from checkwise.cli.options import (
+    READ,
+    column_option,
+    columns_of,
+    force_option,
+    out_option,
+    source_option,
+)
+from checkwise.cli.places import check_file
 from checkwise.cli.progress import counting
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers import Request
@@ -26,10 +34,9 @@ SUFFIX = ".cohort"
 SORTING = ("role", "held_out", "domain")  # columns that say which rows are the target's
 
 import_to_option = option(
-    "--import-to",
+    "--import-to DIR",
+    "Where a log or table is imported to, and kept. [default: PATH.cohort]",
     type=PATH,
-    metavar="DIR",
-    help="Where a log or table is imported to, and kept. [default: PATH.cohort]",
 )
 
 
@@ -42,16 +49,14 @@ import_to_option = option(
 )
 @argument("path")
 @option(
-    "--held-out",
-    multiple=True,
-    metavar="NAME",
+    "--held-out NAME…",
+    "A set of the table that is a target: its rows are sealed; repeatable.",
     under=READ,
-    help="A set of the table that is a target: its rows are sealed; repeatable.",
 )
 @source_option
 @column_option
-@option("--role", default="evaluation", help="development or evaluation. [default: evaluation]")
-@option("--name", help="The name of the study. [default: that of PATH]")
+@option("--role TEXT", "development or evaluation. [default: evaluation]", default="evaluation")
+@option("--name TEXT", "The name of the study. [default: that of PATH]")
 @out_option.but(metavar="DIR", help="The study to make. [default: PATH.cohort]")
 def import_command(
     path: Path,
@@ -69,20 +74,18 @@ def import_command(
     place = default_place(path) if out is None else out
     request = Request.of(held_out, (), sources=source, columns=columns_of(column))
     runs = _imported(path, place, request, role=role, name=name)
-    screen = printing.console()
-    screen.print(f"{counted(len(runs), 'run')} imported into {place}.")
     notes = Counter(note for run in runs for note in run.trajectory.notes)
     if gaps := sum(bool(run.gaps) for run in runs):
         notes[
             "some checkpoints have no held-out accuracy; comparisons leave out the runs in which "
             "a rule chooses one of those"
         ] = gaps
-    for note, times in notes.items():
-        screen.print(f"note ({times} of {len(runs)} runs): {note}")
     _warn_if_opened(path, place)
-    screen.print(
+    printing.say(
+        f"{counted(len(runs), 'run')} imported into {place}.",
+        *(f"note ({times} of {len(runs)} runs): {note}" for note, times in notes.items()),
         f"Held-out results are sealed there. `checkwise study register {place}` registers a rule "
-        f"before `checkwise study compare {place}` opens them."
+        f"before `checkwise study compare {place}` opens them.",
     )
 
 
@@ -115,7 +118,7 @@ def cohort_at(path: Path, import_to: Path | None) -> Path:
     else:
         runs = _imported(path, place, Request())
         said = f"{path} is imported into {place} ({counted(len(runs), 'run')})."
-    printing.console(stderr=True).print(said)
+    printing.say(said, stderr=True)
     _warn_if_opened(path, place)
     return place
 
@@ -192,3 +195,29 @@ def _warn_if_opened(path: Path, cohort: Path) -> None:
 
 def _contents(origin: Origin) -> set[str]:
     return {fingerprint["sha256"] for fingerprint in origin.files.values()}
+
+
+@command("pack")
+@argument("cohort", metavar="STUDY")
+@out_option.but(required=True, help="The file to write, .tar.xz.")
+@force_option
+def pack_command(cohort: Path, out: Path, force: bool) -> None:
+    """Put the journals of STUDY into one file, without weights and predictions."""
+    from checkwise.study.folder import SUFFIX as PACKED
+    from checkwise.study.folder import pack
+
+    check_file(out, cohort, kinds=(PACKED,), replace=force)
+    runs = pack(cohort, out)
+    size = out.stat().st_size / 1e6
+    printing.say(f"{runs} runs packed into {out} ({size:.2f} MB).")
+
+
+@command("unpack")
+@argument("file")
+@out_option.but(required=True, help="The folder to make.")
+def unpack_command(file: Path, out: Path) -> None:
+    """Make a folder of FILE, a packed study: select, compare and report work on it."""
+    from checkwise.study.folder import unpack
+
+    unpack(file, out)
+    printing.say(f"Unpacked into {out}.")

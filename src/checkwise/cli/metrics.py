@@ -17,18 +17,15 @@ from checkwise.store import read_outputs
 
 @command("metrics", examples=["checkwise metrics step-000100/val.npz"])
 @argument("file")
-@option("--bins", type=int, default=BINS, help=f"Bins of the calibration errors. [{BINS}]")
-@option("--bandwidth", type=float, default=BANDWIDTH, help=f"Width of the soft bins. [{BANDWIDTH}]")
-@option("--per-class", is_flag=True, help="Add a row per class.")
+@option("--bins INTEGER", f"Bins of the calibration errors. [{BINS}]", type=int, default=BINS)
+@option(
+    "--bandwidth FLOAT", f"Width of the soft bins. [{BANDWIDTH}]", type=float, default=BANDWIDTH
+)
+@option("--per-class", "Add a row per class.")
 @plugin_option
 @json_option
 def metrics_command(
-    file: Path,
-    bins: int,
-    bandwidth: float,
-    per_class: bool,
-    plugin: tuple[str, ...],
-    as_json: bool,
+    file: Path, bins: int, bandwidth: float, per_class: bool, plugin: tuple[str, ...], as_json: bool
 ) -> None:
     """Accuracy, NLL, Brier and calibration errors of FILE, saved outputs.
 

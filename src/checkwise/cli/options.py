@@ -13,60 +13,31 @@ from checkwise.metrics import BANDWIDTH, BINS
 from checkwise.plugins import Plugin, load_plugin
 from checkwise.readers import Request, load_runs, only
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection import (
-    DEFAULT_RULE,
-    DELTA_PP,
-    NAMED_SCORES,
-    Choice,
-    find_metrics,
-    get_rule,
-)
+from checkwise.selection import DEFAULT_RULE, DELTA_PP, NAMED_SCORES, Choice, find_metrics, get_rule
 from checkwise.store import check_validation
 
 CHOOSE = "Choose"
 READ = "Read the log"
 FIND = "Find the files"
 
-json_option = option(
-    "--json", "as_json", is_flag=True, under=OUTPUT, help="Print JSON for machines."
-)
-open_option = option(
-    "--open", "show", is_flag=True, under=OUTPUT, help="Open the page in the browser."
-)
-out_option = option("-o", "--out", type=PATH, under=OUTPUT, help="Where to write it.")
-force_option = option("--force", is_flag=True, under=OUTPUT, help="Replace what is there.")
-dry_run_option = option("--dry-run", is_flag=True, help="Show the plan, train nothing.")
+json_option = option("--json", "Print JSON for machines.", name="as_json", under=OUTPUT)
+open_option = option("--open", "Open the page in the browser.", name="show", under=OUTPUT)
+out_option = option("-o, --out PATH", "Where to write it.", type=PATH, under=OUTPUT)
+force_option = option("--force", "Replace what is there.", under=OUTPUT)
+dry_run_option = option("--dry-run", "Show the plan, train nothing.")
 plugin_option = option(
-    "--plugin",
-    multiple=True,
-    metavar="FILE",
-    help="A Python file or module with rules, metrics or algorithms of your own; repeatable.",
+    "--plugin FILE…",
+    "A Python file or module with rules, metrics or algorithms of your own; repeatable.",
 )
 column_option = option(
-    "--column",
-    multiple=True,
-    metavar="NAME=COLUMN",
-    under=READ,
-    help="Read a column as NAME: accuracy=val/top1; repeatable.",
+    "--column NAME=COLUMN…", "Read a column as NAME: accuracy=val/top1; repeatable.", under=READ
 )
 source_option = option(
-    "--source",
-    multiple=True,
-    metavar="NAME",
-    under=READ,
-    help="Validation, although it looks held out; repeatable.",
+    "--source NAME…", "Validation, although it looks held out; repeatable.", under=READ
 )
-data_option = option(
-    "--data",
-    multiple=True,
-    metavar="NAME=PATH",
-    help="Where a data set is; repeatable. Or set CHECKWISE_DATA.",
-)
+data_option = option("--data NAME=PATH…", "Where a data set is; repeatable. Or set CHECKWISE_DATA.")
 validation_option = option(
-    "--validation",
-    metavar="NAME",
-    under=READ,
-    help="Of runs with both: examples or groups. [examples]",
+    "--validation NAME", "Of runs with both: examples or groups. [examples]", under=READ
 )
 
 
@@ -102,36 +73,21 @@ def pairs(
     return found
 
 
-class RuleSettings(Shared):
+class RuleSettings(Shared, under=CHOOSE):
     """Parameters of rules, how domains count, and where rules of your own are."""
 
     delta_pp: str | None = field(
-        "--delta-pp",
-        metavar="POINTS",
-        under=CHOOSE,
-        help=f"How far below the best is near it. [default: {DELTA_PP}]",
+        "--delta-pp POINTS", f"How far below the best is near it. [default: {DELTA_PP}]"
     )
     param: tuple[str, ...] = field(
-        "--param",
-        multiple=True,
-        metavar="NAME=VALUE",
-        under=CHOOSE,
-        help="A parameter of `checkwise rules`: q=1; repeatable.",
+        "--param NAME=VALUE…", "A parameter of `checkwise rules`: q=1; repeatable."
     )
     weights: str = field(
-        "--weights",
-        metavar="HOW",
-        default="equal",
-        under=CHOOSE,
-        help="How sets count: equal, sample, worst, NAME=WEIGHT,…",
+        "--weights HOW", "How sets count: equal, sample, worst, NAME=WEIGHT,…", default="equal"
     )
-    plugin: tuple[str, ...] = field(
-        *plugin_option.names,
-        multiple=True,
-        metavar="FILE",
-        under=CHOOSE,
-        help="Python file with rules or metrics; repeatable.",
-    )
+    plugin: tuple[str, ...] = plugin_option.but(
+        "Python file with rules or metrics; repeatable.", under=CHOOSE
+    ).field
 
     @property
     def params(self) -> dict[str, Any]:
@@ -175,46 +131,23 @@ OPTION_OF = {
 WITH_OPTION = ("delta_pp", "constraint", "delta", "objectives")
 
 
-class Choosing(RuleSettings):
+class Choosing(RuleSettings, under=CHOOSE):
     """The rule, and what a run may need that carries scores which checkwise does not know."""
 
     rule: str | None = field(
-        "--rule",
-        metavar="NAME",
-        under=CHOOSE,
-        help=f"The rule. [default: {DEFAULT_RULE}, or what the data allow]",
+        "--rule NAME", f"The rule. [default: {DEFAULT_RULE}, or what the data allow]"
     )
     constraint: str | None = field(
-        "--constraint",
-        metavar="NAME",
-        under=CHOOSE,
-        help="What has to be near its best. [default: accuracy]",
+        "--constraint NAME", "What has to be near its best. [default: accuracy]"
     )
-    delta: str | None = field(
-        "--delta",
-        metavar="SIZE",
-        under=CHOOSE,
-        help="How near another score: 1%, or 0.01 in its units.",
-    )
+    delta: str | None = field("--delta SIZE", "How near another score: 1%, or 0.01 in its units.")
     objectives: str | None = field(
-        "--objectives",
-        metavar="NAMES",
-        under=CHOOSE,
-        help="What decides among the near-best: nll,cwece.",
+        "--objectives NAMES", "What decides among the near-best: nll,cwece."
     )
     direction: tuple[str, ...] = field(
-        "--direction",
-        multiple=True,
-        metavar="NAME=lower",
-        under=CHOOSE,
-        help="What is better, lower or higher; repeatable.",
+        "--direction NAME=lower…", "What is better, lower or higher; repeatable."
     )
-    no_guard: bool = field(
-        "--no-guard",
-        is_flag=True,
-        under=CHOOSE,
-        help="Rank even where validation has 5 errors or fewer.",
-    )
+    no_guard: bool = field("--no-guard", "Rank even where validation has 5 errors or fewer.")
 
     @property
     def choice(self) -> Choice:
@@ -258,49 +191,28 @@ def _number(text: str) -> int | float | None:
     return None
 
 
-class Reading(Shared):
+class Reading(Shared, under=READ):
     """What is kept out, which columns are read, and how metrics are computed from outputs."""
 
     held_out: tuple[str, ...] = field(
-        "--held-out",
-        multiple=True,
-        metavar="NAME",
-        under=READ,
-        help="A set that must not be read; repeatable.",
+        "--held-out NAME…", "A set that must not be read; repeatable."
     )
-    source: tuple[str, ...] = field(*source_option.names, **source_option.settings)
-    column: tuple[str, ...] = field(*column_option.names, **column_option.settings)
-    n: str | None = field(
-        "--n",
-        metavar="NUMBER",
-        under=READ,
-        help="Validation examples: 5000, or photo=400,art=300.",
-    )
-    only_run: str | None = field(
-        "--run", metavar="NAME", under=READ, help="Only this run of several."
-    )
-    validation: str | None = field(*validation_option.names, **validation_option.settings)
+    source: tuple[str, ...] = source_option.field
+    column: tuple[str, ...] = column_option.field
+    n: str | None = field("--n NUMBER", "Validation examples: 5000, or photo=400,art=300.")
+    only_run: str | None = field("--run NAME", "Only this run of several.")
+    validation: str | None = validation_option.field
     bins: int = field(
-        "--bins", type=int, default=BINS, under=READ, help=f"Bins of calibration errors. [{BINS}]"
+        "--bins INTEGER", f"Bins of calibration errors. [{BINS}]", type=int, default=BINS
     )
     bandwidth: float = field(
-        "--bandwidth",
-        type=float,
-        default=BANDWIDTH,
-        under=READ,
-        help=f"Width of the soft bins. [{BANDWIDTH}]",
+        "--bandwidth FLOAT", f"Width of the soft bins. [{BANDWIDTH}]", type=float, default=BANDWIDTH
     )
     checkpoints: str | None = field(
-        "--checkpoints",
-        metavar="PATTERN",
-        under=FIND,
-        help="As 'checkpoint-{step}' or 'weights.{epoch+1}.keras'.",
+        "--checkpoints PATTERN", "As 'checkpoint-{step}' or 'weights.{epoch+1}.keras'.", under=FIND
     )
     include_unsaved: bool = field(
-        "--include-unsaved",
-        is_flag=True,
-        under=FIND,
-        help="Allow steps whose checkpoint is not there.",
+        "--include-unsaved", "Allow steps whose checkpoint is not there.", under=FIND
     )
 
     def load_runs(self, path: Path, choice: Choice) -> dict[RunKey, Trajectory]:

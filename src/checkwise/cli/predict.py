@@ -20,14 +20,11 @@ from checkwise.store import layout
 from checkwise.words import counted
 
 
-class PredictOptions(ExecutorOptions):
+class PredictOptions(ExecutorOptions, under=WHERE):
     """One process is the default: an evaluation may need the whole memory of a GPU."""
 
     workers: int | None = field(
-        "--workers",
-        type=AT_LEAST_ONE,
-        under=WHERE,
-        help="Processes, with one thread each. [default: 1]",
+        "--workers N", "Processes, with one thread each. [default: 1]", type=AT_LEAST_ONE
     )
 
 
@@ -37,15 +34,12 @@ class PredictOptions(ExecutorOptions):
 )
 @argument("folder", metavar="DIR")
 @option(
-    "--function",
+    "--function FILE.py:NAME",
+    "Your function, or module:function; called with path and domain.",
     required=True,
-    metavar="FILE.py:NAME",
-    help="Your function, or module:function; called with path and domain.",
 )
-@option("--domains", required=True, metavar="NAMES", help="Your validation sets, as photo,art.")
-@option(
-    "--checkpoints", metavar="PATTERN", help="Names of the checkpoints, as 'weights.{epoch}.keras'."
-)
+@option("--domains NAMES", "Your validation sets, as photo,art.", required=True)
+@option("--checkpoints PATTERN", "Names of the checkpoints, as 'weights.{epoch}.keras'.")
 @takes(PredictOptions, "launching")
 @out_option.but(required=True, help="The predictions folder.")
 @force_option.but(help="Discard outputs of another function or checkpoint.")

@@ -59,15 +59,14 @@ MOST_FILES = 1000
     ],
 )
 @argument("path", metavar="PATH|choice.json")
-@option("--keep-last", type=int, metavar="N", help="Also keep the last N checkpoints.")
-@option("--keep-every", type=int, metavar="N", help="Also keep the first of every N steps.")
+@option("--keep-last N", "Also keep the last N checkpoints.", type=int)
+@option("--keep-every N", "Also keep the first of every N steps.", type=int)
 @option(
-    "--checkpoints",
-    metavar="PATTERN",
-    help="Names of the checkpoints, as 'weights.{epoch+1}.keras': needed where they are in another "
+    "--checkpoints PATTERN",
+    "Names of the checkpoints, as 'weights.{epoch+1}.keras': needed where they are in another "
     "folder, or their names could be those of data. Beside a journal, their folder.",
 )
-@option("--apply", is_flag=True, help="Delete; without it nothing is deleted.")
+@option("--apply", "Delete; without it nothing is deleted.")
 @again_option
 @plugin_option
 @json_option

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import isnan
 from pathlib import Path
 from typing import Any, Final
 
 from checkwise.cli import printing
-from checkwise.cli.command import PATH, argument, command, option, takes
+from checkwise.cli.command import PATH, Shared, argument, command, field, option, takes
 from checkwise.cli.compare import (
     check_metrics,
     check_named,
@@ -28,7 +28,6 @@ from checkwise.store import layout, write_text
 from checkwise.study import (
     NOT_PACKED,
     OUTSIDE_THE_SEAL,
-    SCOPE,
     Cohort,
     ContrastResult,
     ContrastSet,
@@ -73,7 +72,39 @@ LATE: Final = (
     "Held-out results of this study had been opened before: a registration now does not make them "
     "independent evidence."
 )
-SHOWN = "Show what was registered"
+
+
+class Registering(Shared):
+    """What will be compared."""
+
+    rule: str | None = field(
+        "--rule NAME",
+        "The rule that will be compared. "
+        f"[default: {DEFAULT_RULE}, or the best rule that the data allow]",
+    )
+    reference: str = reference_option.field
+    scope: str = scope_option.field
+    metrics: str | None = metrics_option.field
+    tables: str = field(
+        "--tables NAMES",
+        "Tables that will be shown, comma separated. [default: main]",
+        default="main",
+    )
+
+
+class Looking(Shared, under="Show what was registered"):
+    """What was registered, and what came of it."""
+
+    show: bool = field(
+        "--show", "Show registered contrasts and their verdicts. This opens held-out results."
+    )
+    digest: str | None = field(
+        "--digest TEXT",
+        "Only what has this digest. Without --show: is it in the log? Opens nothing.",
+    )
+    unfinished: bool = field("--unfinished", "Also where planned runs are not finished.")
+    out: Path | None = out_option.but("Also write what --show shows.", metavar="FILE.json").field
+    as_json: bool = json_option.field
 
 
 @command(
@@ -85,58 +116,22 @@ SHOWN = "Show what was registered"
     ],
 )
 @argument("path", metavar="STUDY")
+@takes(Registering, "asked")
 @option(
-    "--rule",
-    metavar="NAME",
-    help="The rule that will be compared. "
-    f"[default: {DEFAULT_RULE}, or the best rule that the data allow]",
-)
-@reference_option
-@scope_option
-@metrics_option
-@option(
-    "--tables",
-    metavar="NAMES",
-    default="main",
-    help="Tables that will be shown, comma separated. [default: main]",
-)
-@option(
-    "--contrasts",
+    "--contrasts FILE.toml",
+    "Register the contrasts of this file instead; --show tells what came of them.",
     type=PATH,
-    metavar="FILE.toml",
-    help="Register the contrasts of this file instead; --show tells what came of them.",
 )
 @import_to_option
 @takes(RuleSettings, "settings")
-@option(
-    "--show",
-    is_flag=True,
-    under=SHOWN,
-    help="Show registered contrasts and their verdicts. This opens held-out results.",
-)
-@option(
-    "--digest",
-    under=SHOWN,
-    help="Only what has this digest. Without --show: is it in the log? Opens nothing.",
-)
-@option("--unfinished", is_flag=True, under=SHOWN, help="Also where planned runs are not finished.")
-@out_option.but(metavar="FILE.json", help="Also write what --show shows.")
-@json_option
+@takes(Looking, "look")
 def register_command(
     path: Path,
-    rule: str | None,
-    reference: str,
-    scope: str,
-    metrics: str | None,
-    tables: str,
+    asked: Registering,
     contrasts: Path | None,
     import_to: Path | None,
     settings: RuleSettings,
-    show: bool,
-    digest: str | None,
-    unfinished: bool,
-    out: Path | None,
-    as_json: bool,
+    look: Looking,
 ) -> int:
     """Record what will be compared in STUDY before its held-out results are opened.
 
@@ -144,55 +139,46 @@ def register_command(
     never changed; `compare` and the page say whether what they show was registered before. A file
     of contrasts registers several tests at once, with the direction that is hoped for.
     """
-    chosen = rule or metrics or scope != SCOPE or settings.params or settings.weights != "equal"
+    chosen = replace(asked, reference=REFERENCE, tables="main") != Registering()
+    chosen = chosen or bool(settings.params) or settings.weights != "equal"
     load_plugins(settings.plugin)
-    if not show and (unfinished or out is not None):
+    if not look.show and (look.unfinished or look.out is not None):
         raise InputError("Expected --show with --unfinished and -o: add it, or leave them out.")
-    looks = show or digest is not None
-    if (looks and (chosen or contrasts or reference != REFERENCE)) or (contrasts and chosen):
+    looks = look.show or look.digest is not None
+    if (looks and (chosen or contrasts or asked.reference != REFERENCE)) or (contrasts and chosen):
         alone = "--show or --digest" if looks else "--contrasts"
         raise InputError(
             f"Expected {alone} alone, but got options of a choice as well: leave them out.",
             code="unsupported",
         )
     if looks:
-        return _look(path, digest, show, unfinished, out, as_json)
+        return _look(path, look)
     study = Cohort.open(cohort_at(path, import_to))
     if contrasts is not None:
-        _register_contrasts(study, read_contrasts(contrasts), as_json)
+        _register_contrasts(study, read_contrasts(contrasts), look.as_json)
     else:
-        shown = list(study.main_metrics) if metrics is None else names(metrics)
-        rule = study.usual_rule if rule is None else rule
-        _register_rule(study, rule, reference, scope, shown, names(tables), settings, as_json)
+        _register_rule(study, asked, settings, look.as_json)
     return 0
 
 
 def _register_rule(
-    study: Cohort,
-    rule: str,
-    reference: str,
-    scope: str,
-    metrics: Sequence[str],
-    tables: Sequence[str],
-    settings: RuleSettings,
-    as_json: bool,
+    study: Cohort, asked: Registering, settings: RuleSettings, as_json: bool
 ) -> None:
-    params, weighting = settings.params, settings.weighting
-    if reference == rule:
+    metrics = list(study.main_metrics) if asked.metrics is None else names(asked.metrics)
+    rule = study.usual_rule if asked.rule is None else asked.rule
+    tables, params, weighting = names(asked.tables), settings.params, settings.weighting
+    if asked.reference == rule:
         raise InputError(
-            f"Expected a rule and another one to compare it with, but got {reference} as both: "
+            f"Expected a rule and another one to compare it with, but got {rule} as both: "
             "change --rule or --reference."
         )
-    row, against = with_shared((rule, reference), params)
+    row, against = with_shared((rule, asked.reference), params)
     _check(row, metrics, tables)
     for run in study.usable.values():
         domain_weights(run, weighting["weights"])  # refuses weights that a run cannot have
     study.check_measured(row, metrics)
-    choice = {
-        **choice_of(row, reference=against, scope=scope, **weighting),
-        "metrics": list(metrics),
-        "tables": list(tables),
-    }
+    choice = choice_of(row, reference=against, scope=asked.scope, **weighting)
+    choice |= {"metrics": metrics, "tables": tables}
     line = register(study.path, choice)
     found = registered_last(study.path, choice)
     if as_json:
@@ -269,18 +255,16 @@ def _check(row: Method, metrics: Sequence[str], tables: Sequence[str]) -> None:
             )
 
 
-def _look(
-    path: Path, digest: str | None, show: bool, unfinished: bool, out: Path | None, as_json: bool
-) -> int:
+def _look(path: Path, look: Looking) -> int:
     """What was registered; 1 where what a digest names is not in the log, or came late."""
-    if digest is None:
-        _show(path, None, unfinished=unfinished, out=out, as_json=as_json)
+    if look.digest is None:
+        _show(path, None, look)
         return 0
-    digest = digest.strip().lower()
+    digest = look.digest.strip().lower()
     what, standing = registered_as(path, digest)
-    if show and standing.at and digest in {one.digest for one in registered_sets(path)}:
-        _show(path, digest, unfinished=unfinished, out=out, as_json=as_json)
-    elif as_json:
+    if look.show and standing.at and digest in {one.digest for one in registered_sets(path)}:
+        _show(path, digest, look)
+    elif look.as_json:
         print_json("register", {"digest": digest, "rule": what, **asdict(standing)})
     elif standing.state == "none":
         printing.say(
@@ -292,15 +276,14 @@ def _look(
     return 0 if standing.state == "before" else 1
 
 
-def _show(
-    path: Path, digest: str | None, *, unfinished: bool, out: Path | None, as_json: bool
-) -> None:
+def _show(path: Path, digest: str | None, look: Looking) -> None:
     """Show the contrasts of a log: found, contradicted or not found. Opens held-out results."""
+    out = look.out
     check_file(out, path, kinds=(".json",))
     require("scipy")  # before held-out results are opened
     cohort = Cohort.open(path)
     sets = _asked(path, digest)
-    if cohort.unfinished and not unfinished:
+    if cohort.unfinished and not look.unfinished:
         raise InputError(
             f"Expected all planned runs of {path} to be finished, but "
             f"{len(cohort.unfinished)} are not: finish them with `checkwise study run`, or add "
@@ -320,7 +303,7 @@ def _show(
     }
     if out is not None:
         write_text(out, json_text(content))
-    if as_json:
+    if look.as_json:
         print_json("register", content)
         return
     for one, found in zip(sets, results, strict=True):

@@ -8,16 +8,7 @@ from math import inf, nan
 from pathlib import Path
 
 from checkwise.cli import printing
-from checkwise.cli.command import (
-    OUTPUT,
-    PATH,
-    Shared,
-    argument,
-    command,
-    field,
-    option,
-    takes,
-)
+from checkwise.cli.command import OUTPUT, PATH, Shared, argument, command, field, option, takes
 from checkwise.cli.compare import check_metrics, check_named, reference_option, role_option
 from checkwise.cli.importing import cohort_at, import_to_option
 from checkwise.cli.options import (
@@ -112,30 +103,21 @@ def read_margins(written: Sequence[str]) -> dict[str, float]:
 PARTS = "Tables and figures"
 
 
-class Parts(Shared):
+class Parts(Shared, under=PARTS):
     """Which tables and figures, and what they need."""
 
-    only: str | None = field(
-        "--only", metavar="NAMES", under=PARTS, help="Only these, comma separated. [default: all]"
-    )
+    only: str | None = field("--only NAMES", "Only these, comma separated. [default: all]")
     margin: tuple[str, ...] = field(
-        "--margin",
-        multiple=True,
-        metavar="METRIC=SIZE",
-        under=PARTS,
-        help="The largest harmless change, as target_accuracy=0.5: adds a table of equivalence.",
+        "--margin METRIC=SIZE…",
+        "The largest harmless change, as target_accuracy=0.5: adds a table of equivalence.",
     )
-    run: str | None = field(
-        "--run", metavar="NAME", under=PARTS, help="The run that figures of a single run show."
-    )
+    run: str | None = field("--run NAME", "The run that figures of a single run show.")
     example: int | None = field(
-        "--example",
+        "--example NUMBER",
+        "The held-out image of `occlusion`. [default: the one the choices differ most about]",
         type=int,
-        metavar="NUMBER",
-        under=PARTS,
-        help="The held-out image of `occlusion`. [default: the one the choices differ most about]",
     )
-    data: tuple[str, ...] = field(*data_option.names, **{**data_option.settings, "under": PARTS})
+    data: tuple[str, ...] = data_option.but(under=PARTS).field
 
 
 @command(
@@ -146,11 +128,7 @@ class Parts(Shared):
     ],
 )
 @argument("paths", metavar="STUDY...", nargs=-1, required=True)
-@option(
-    "--rules",
-    metavar="NAMES",
-    help=f"Rules, comma separated; the first leads. [default: {','.join(RULES)}]",
-)
+@option("--rules NAMES", f"Rules, comma separated; the first leads. [default: {','.join(RULES)}]")
 @reference_option
 @role_option
 @import_to_option
@@ -158,13 +136,12 @@ class Parts(Shared):
 @takes(Parts, "parts")
 @out_option.but(metavar="PAGE.html", help="The page: one file that opens offline.")
 @option(
-    "--tables",
+    "--tables DIR",
+    "A table for a paper, as .md, .csv and .tex, and all others in DIR/all.",
     type=PATH,
-    metavar="DIR",
     under=OUTPUT,
-    help="A table for a paper, as .md, .csv and .tex, and all others in DIR/all.",
 )
-@option("--figures", type=PATH, metavar="DIR", under=OUTPUT, help="Figures, as .pdf and .png.")
+@option("--figures DIR", "Figures, as .pdf and .png.", type=PATH, under=OUTPUT)
 @open_option
 def report_command(
     paths: tuple[Path, ...],
@@ -278,8 +255,7 @@ def _opened(paths: Sequence[Path], import_to: Path | None, role: str | None) -> 
         if len(paths) > 1 or is_cohort(paths[0]) or not paths[0].exists():
             raise
         raise InputError(
-            f"{error} A page of one run: checkwise select {paths[0]} --page FILE",
-            code=error.code,
+            f"{error} A page of one run: checkwise select {paths[0]} --page FILE", code=error.code
         ) from error
 
 

@@ -6,11 +6,14 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from checkwise.cli import answer, places, printing
 from checkwise.cli.command import OUTPUT, PATH, argument, command, option, takes
+from checkwise.cli.copying import copy_chosen, is_copy
+from checkwise.cli.handover import write_choice
 from checkwise.cli.hints import after_choice, next_steps, unmatched
 from checkwise.cli.options import (
     Choosing,
@@ -75,32 +78,22 @@ class Found:
         "checkwise select lightning_logs/version_0",
         "checkwise select runs/*/metrics.csv --best --copy-to best.ckpt",
     ],
+    rare=(
+        *("constraint", "delta", "objectives", "direction", "param", "weights", "plugin"),
+        *("source", "only_run", "validation", "bins", "bandwidth", "include_unsaved", "force"),
+    ),
 )
 @argument("paths", nargs=-1, required=True, metavar="PATHS...")
 @takes(Choosing, "choosing")
 @takes(Reading, "reading")
-@option("--table", is_flag=True, under=OUTPUT, help="Show every checkpoint, best first.")
-@option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    under=OUTPUT,
-    help="Also all notes, the runner-up, a plot, the accuracy bound.",
-)
-@option("--best", is_flag=True, under=OUTPUT, help="Of several runs, answer for the best one.")
-@option(
-    "--sure",
-    is_flag=True,
-    under=OUTPUT,
-    help="How sure the choice is; needs predictions.",
-)
-@option("--page", type=PATH, metavar="FILE", under=OUTPUT, help="Write a page about the run.")
+@option("--table", "Show every checkpoint, best first.", under=OUTPUT)
+@option("-v, --verbose", "Also all notes, the runner-up, a plot, the accuracy bound.", under=OUTPUT)
+@option("--best", "Of several runs, answer for the best one.", under=OUTPUT)
+@option("--sure", "How sure the choice is; needs predictions.", under=OUTPUT)
+@option("--page FILE", "Write a page about the run.", type=PATH, under=OUTPUT)
 @open_option
-@out_option.but(
-    metavar="FILE",
-    help="choice.json, for deploy and prune; or a table, .csv.",
-)
-@option("--copy-to", type=PATH, metavar="PATH", under=OUTPUT, help="Copy the chosen checkpoint.")
+@out_option.but(metavar="FILE", help="choice.json, for deploy and prune; or a table, .csv.")
+@option("--copy-to PATH", "Copy the chosen checkpoint.", type=PATH, under=OUTPUT)
 @force_option.but(help="Replace a file that is there.")
 @json_option
 def select_command(
@@ -168,7 +161,8 @@ def select_command(
         if page is not None or show:
             parts.append(lambda: _write_page(only.selection, page, opened=show))
         if copy_to is not None:
-            parts.append(lambda: _copy(only, copy_to, force=force))
+            copied = partial(copy_chosen, only.source, only.selection, copy_to, force=force)
+            parts.append(lambda: [f"Copied to {copied()}."])
         if not (out or copy_to):
             run = [] if only.alone else ["--run", only.key.label]
             parts.append(lambda: next_steps(only.selection, only.source, [*given, *run]))
@@ -253,20 +247,8 @@ def _check_places(
         raise InputError("Expected a place of its own for each of -o, --page and --copy-to.")
     weights = [Path(path) for one in found for path in one.selection.trajectory.paths or () if path]
     for place in written:
-        if place is not copy_to or not _is_copy(place):
+        if place is not copy_to or not is_copy(place):
             places.check_answer(place, [*paths, *weights], force=force)
-
-
-def _is_copy(place: Path) -> bool:
-    from checkwise.cli.copying import is_copy  # which few ask for
-
-    return is_copy(place)
-
-
-def _copy(found: Found, place: Path, *, force: bool) -> list[str]:
-    from checkwise.cli.copying import copy_chosen
-
-    return [f"Copied to {copy_chosen(found.source, found.selection, place, force=force)}."]
 
 
 def _best(found: Sequence[Found], leading: int | None) -> Found:
@@ -309,8 +291,6 @@ def _write(
             rows = [one.row(source=several) for one in found]
         write_text(out, printing.csv_text(rows))
         return said
-    from checkwise.cli.handover import write_choice
-
     (one,) = found
     entries = [one.as_dict(**asked, sure=False)]
     write_choice(out, one.source, reading, choosing, entries, {one.key: one.selection})

@@ -34,12 +34,11 @@ NOT_SHOWN = ("key", "seconds", "ended")  # of a run, in JSON
     "status", examples=["checkwise study status out --watch", "checkwise study status out --verify"]
 )
 @argument("path", metavar="DIR")
-@option("--watch", is_flag=True, help="Look again until every run is finished or failed.")
+@option("--watch", "Look again until every run is finished or failed.")
 @option(
     "--verify",
-    "check",
-    is_flag=True,
-    help="Check every file against its checksum; exit code 1 if something is wrong or missing.",
+    "Check every file against its checksum; exit code 1 if something is wrong or missing.",
+    name="check",
 )
 @plugin_option.but(
     help="With --verify: check that runs were trained with this file or module; repeatable."

@@ -18,32 +18,21 @@ SOME = "Only some runs"
 AT_LEAST_ONE = click.IntRange(min=1)
 
 
-class ExecutorOptions(Shared):
+class ExecutorOptions(Shared, under=WHERE):
     """They replace the ``[executor]`` table of a study file."""
 
-    executor: str | None = field(
-        "--executor", under=WHERE, help="local, slurm or ray. [default: local]"
-    )
+    executor: str | None = field("--executor TEXT", "local, slurm or ray. [default: local]")
     workers: int | None = field(
-        "--workers",
-        type=AT_LEAST_ONE,
-        under=WHERE,
-        help="How many workers. [default: one per core]",
+        "--workers N", "How many workers. [default: one per core]", type=AT_LEAST_ONE
     )
-    partition: str | None = field("--partition", under=WHERE, help="Partition, for slurm.")
+    partition: str | None = field("--partition TEXT", "Partition, for slurm.")
     time: str | None = field(
-        "--time", under=WHERE, help="Time limit of a job, for slurm: 4:00:00. [default: 1:00:00]"
+        "--time TEXT", "Time limit of a job, for slurm: 4:00:00. [default: 1:00:00]"
     )
-    memory: str | None = field("--memory", under=WHERE, help="Memory of a worker: 4G.")
-    cpus: int | None = field(
-        "--cpus", type=AT_LEAST_ONE, under=WHERE, help="CPUs of a worker. [default: 1]"
-    )
-    gpus: int | None = field(
-        "--gpus", type=AT_LEAST_ONE, under=WHERE, help="GPUs of a worker. [default: 0]"
-    )
-    address: str | None = field(
-        "--address", under=WHERE, help="Address of a running cluster, for ray."
-    )
+    memory: str | None = field("--memory TEXT", "Memory of a worker: 4G.")
+    cpus: int | None = field("--cpus N", "CPUs of a worker. [default: 1]", type=AT_LEAST_ONE)
+    gpus: int | None = field("--gpus N", "GPUs of a worker. [default: 0]", type=AT_LEAST_ONE)
+    address: str | None = field("--address TEXT", "Address of a running cluster, for ray.")
 
     def over(self, table: ExecutorSettings | None = None) -> ExecutorSettings:
         """The settings of a table with these options in their places.
@@ -58,41 +47,29 @@ class ExecutorOptions(Shared):
         return replace(base if kind == base.kind else ExecutorSettings(kind=kind), **given)
 
 
-class SeedFilters(Shared):
+class SeedFilters(Shared, under=SOME):
     """Which runs of a study, whatever they hold out."""
 
-    algorithm: tuple[str, ...] = field(
-        "--algorithm", multiple=True, under=SOME, help="Only this one; repeatable."
-    )
+    algorithm: tuple[str, ...] = field("--algorithm TEXT…", "Only this one; repeatable.")
     hparams_seed: tuple[int, ...] = field(
-        "--hparams-seed",
-        multiple=True,
-        type=int,
-        under=SOME,
-        help="Only this seed of hyperparameters; repeatable.",
+        "--hparams-seed INTEGER…", "Only this seed of hyperparameters; repeatable.", type=int
     )
     trial_seed: tuple[int, ...] = field(
-        "--trial-seed",
-        multiple=True,
-        type=int,
-        under=SOME,
-        help="Only this seed of split and training; repeatable.",
+        "--trial-seed INTEGER…", "Only this seed of split and training; repeatable.", type=int
     )
 
     def narrowed(self, study: Study) -> Study:
         """The study with only these runs."""
         return study.narrowed(
-            algorithms=self.algorithm,
-            hparams_seeds=self.hparams_seed,
-            trial_seeds=self.trial_seed,
+            algorithms=self.algorithm, hparams_seeds=self.hparams_seed, trial_seeds=self.trial_seed
         )
 
 
-class RunFilters(SeedFilters):
+class RunFilters(SeedFilters, under=SOME):
     """Which runs of a study."""
 
     only_held_out: tuple[str, ...] = field(
-        "--held-out", multiple=True, under=SOME, help="Only this held-out domain; repeatable."
+        "--held-out TEXT…", "Only this held-out domain; repeatable."
     )
 
     def narrowed(self, study: Study) -> Study:
@@ -104,21 +81,20 @@ class Working(Shared):
     """How a worker holds on to the runs that it trains."""
 
     resume_seconds: float = field(
-        "--resume-seconds",
+        "--resume-seconds N",
+        "Least time between saved states of a run.",
         type=click.FloatRange(min=0),
         default=20.0,
-        help="Least time between saved states of a run.",
     )
     takeover: float = field(
-        "--takeover",
-        metavar="SECONDS",
+        "--takeover SECONDS",
+        "Take over a run whose worker shows no sign of life for this long.",
         type=click.FloatRange(min=1),
         default=STALE_SECONDS,
-        help="Take over a run whose worker shows no sign of life for this long.",
     )
     retries: int = field(
-        "--retries",
+        "--retries N",
+        "How often a run that fails is tried again.",
         type=click.IntRange(min=0),
         default=RETRIES,
-        help="How often a run that fails is tried again.",
     )
