@@ -264,7 +264,7 @@ def _over_runs(row: Contrast) -> str:
         return ""
     lead, mean = (
         sentences.shown(value, row.metric, signed=True)
-        for value in (row.mean, sentences.of_runs(row))
+        for value in (row.mean, row.of_runs[0])
     )
     return f"{'' if mean == lead else f'{mean} '}{sentences.ends(*row.over_runs, row.metric)}"
 
