@@ -35,7 +35,7 @@ def test_the_command_chooses_as_python_does(predictions: Path) -> None:
 
 
 def test_alpha_reaches_the_tolerance(predictions: Path) -> None:
-    said = selection("select", predictions, "--param", "tolerance=paired", "--param", "alpha=0.2")
+    said = selection(predictions, "--param", "tolerance=paired", "--param", "alpha=0.2")
     assert said["alpha"] == 0.2
     expected = cw.select(cw.load(predictions), tolerance="paired", alpha=0.2)
     assert said["feasible_steps"] == list(expected.feasible_steps)
