@@ -263,8 +263,7 @@ def _over_runs(row: Contrast) -> str:
     if row.over_runs is None:
         return ""
     lead, mean = (
-        sentences.shown(value, row.metric, signed=True)
-        for value in (row.mean, row.of_runs[0])
+        sentences.shown(value, row.metric, signed=True) for value in (row.mean, row.of_runs[0])
     )
     return f"{'' if mean == lead else f'{mean} '}{sentences.ends(*row.over_runs, row.metric)}"
 
