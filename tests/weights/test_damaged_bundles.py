@@ -145,7 +145,9 @@ def test_deployed_json_with_anything_anywhere(
     bad: dict[object, str] = {}
     tries = 0
     for way in places(info):
-        for odd in ODD:
+        # Other kinds differ in these fields; of the rest some values are enough.
+        every = kind == "single" or way[0] in ("kind", "members", "steps", "calibrator", "files")
+        for odd in ODD if every else ODD[::5]:
             put(folder, changed(info, way, odd))
             came, tries = use(folder), tries + 1
             if not fine(came):
