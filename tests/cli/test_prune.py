@@ -102,12 +102,13 @@ def test_a_path_outside_the_run_stays(tmp_path: Path) -> None:
         path.touch()
     rows = [f"{k},{0.5 + k / 10},0.1,{path}" for k, path in enumerate(elsewhere)]
     table = tmp_path / "run" / "table.csv"
-    table.write_text("\n".join(["step,accuracy,nll,path", *rows, "3,0.95,0.1,run/d.pt"]))
+    gone, last = str(tmp_path / "run" / "gone.pt"), str(tmp_path / "run" / "d.pt")
+    table.write_text("\n".join(["step,accuracy,nll,path", *rows, f"3,0.95,0.1,{gone}"]))
     code, _, error = prune(table, "--apply")
     assert code == 2
     assert "3" in error
     (tmp_path / "run" / "d.pt").touch()
-    table.write_text(table.read_text().replace("run/d.pt", str(tmp_path / "run" / "d.pt")))
+    table.write_text(table.read_text().replace(gone, last))
     answer = json.loads(prune(table, "--apply", "--json")[1])
     assert [entry["why"] for entry in answer["checkpoints"]] == [
         "outside the folder; name it with --checkpoints",

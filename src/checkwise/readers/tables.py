@@ -191,6 +191,7 @@ def sort_rows(sheet: Sheet, request: Request) -> SourceRows:
         sources=request.sources,
         beside=lambda rows: sheet.beside(unread, rows),
         labels=labels,
+        paths={reading[name] for name in ("path",) if name in reading},
     )
 
 

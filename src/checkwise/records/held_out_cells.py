@@ -63,6 +63,7 @@ def check_cells(
     *,
     sources: Collection[str] = (),
     labels: Collection[str] = (),
+    paths: Collection[str] = (),
     one_set: bool = False,
 ) -> set[str]:
     """Refuse cells that call their rows held out; returns those of ``sources`` that are cells.
@@ -73,6 +74,7 @@ def check_cells(
         where: the table or log, for messages.
         sources: cells that the caller calls validation.
         labels: columns that name runs, which may be called after a trial, ``test_lr``.
+        paths: columns of checkpoints: in an empty cell nothing is said, for not all are kept.
         one_set: whether a column called after sets may not name two, because nothing else would
             keep their rows apart.
     """
@@ -86,7 +88,8 @@ def check_cells(
         marks = _marks(column) or _told_apart(column, texts)
         named |= {text for text in texts if text.lower() in marks}
         of_sets = not PART_WORDS.isdisjoint(words(column)[-1:])
-        if column not in labels and (of_sets or len(held) < len(texts)):
+        others = texts - {""} if column in paths else texts
+        if column not in labels and (of_sets or len(held) < len(others)):
             named |= held
         if asked := named.difference(sources):
             raise _refusal(column, asked, where, do=_what_to_do(asked))

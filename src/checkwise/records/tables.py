@@ -51,6 +51,7 @@ def source_rows(
     sources: str | Iterable[str] | None,
     beside: Callable[[NDArray[np.int64]], Columns],
     labels: Iterable[str] = (),
+    paths: Iterable[str] = (),
 ) -> SourceRows:
     """Leave out targets: by role, then as the caller says, by name, and by the run's own column.
 
@@ -66,6 +67,7 @@ def source_rows(
             their names look like.
         beside: the columns that are not read, in some rows.
         labels: those of them that name runs.
+        paths: those of them that name checkpoints.
     """
     domain = texts(columns, "domain", ONLY_DOMAIN, rows)
     role = texts(columns, "role", "", rows)
@@ -94,7 +96,9 @@ def source_rows(
             code="empty",
         )
     rows_left = np.flatnonzero(keep)
-    told = check_cells(beside(rows_left), where, sources=validation, labels=tuple(labels))
+    told = check_cells(
+        beside(rows_left), where, sources=validation, labels=tuple(labels), paths=tuple(paths)
+    )
     check_sources(validation, told.union(domain[keep].tolist()), where)
     row_targets = tuple(targets.get(row, ()) for row in rows_left.tolist())
     return SourceRows(keep, row_targets, known, sides.notes)
@@ -200,6 +204,7 @@ def read(
         held_out=held_out,
         sources=sources,
         beside=lambda left: _beside(table, read, rows, left),
+        paths={reading[name] for name in ("path",) if name in reading},
     )
     raw = {name: column[chosen.keep] for name, column in taken.items()}
     notes = [*chosen.notes, *column_names.notes(header, reading)]
