@@ -28,7 +28,7 @@ EDGES = {
     "metrics": "plugins",
     "statistics": "metrics",
     "calibrators": "metrics statistics",
-    "records": "metrics calibrators",
+    "records": "metrics calibrators readers",  # `Trajectory.from_history`, when it is called
     "selection": "plugins metrics statistics calibrators records sure",
     "sure": "metrics statistics records selection",
     "testing": "metrics records selection",

@@ -31,6 +31,15 @@ KINDS = {
     "tensorboard": "TensorBoard: event files",
     "mlflow": "MLflow: the file store",
     "domainbed-stdout": "DomainBed: a console's output",
+    "results.csv": "Ultralytics and YOLOv5: `results.csv`",
+    "catboost_info": "CatBoost: `catboost_info`",
+    "training_history.json": "lists as JSON",
+    "scalars.json": "mmengine: `scalars.json`",
+    "None.log.json": "mmcv 0.x: `.log.json`",
+    "metrics.json": "Detectron2: `metrics.json`",
+    "metrics_epoch_0.json": "AllenNLP: `metrics_epoch_N.json`",
+    "dvclive": "DVCLive",
+    "loss.tsv": "Flair: `loss.tsv`",
 }
 PARTS_OF_KINDS = ("-short", "-lossonly", "-other")
 # How messages say why a log is refused; the first that fits.
@@ -41,8 +50,12 @@ REASONS = {
     "on the console": "it is a console's output, in which the lines of several runs may be mixed",
     "no columns of metrics": "no metric was logged",
     "which may be of training": "nothing says whether a column is of validation",
+    "grid search": "it is of a grid search, not of a training",
+    "epochs that count on": "every row is of the same epoch",
     "train": "only training was logged",
 }
+# Folders that are one log.
+FOLDERS = ("catboost_info", "dvclive")
 INTRODUCTION = (
     "{count} logs of other people's trainings in public repositories were given to `checkwise "
     "select` as they are, without any option ([each by itself](real-logs.csv)). "
@@ -67,10 +80,27 @@ class Outcome:
     reason: str
 
 
-def outcomes() -> list[Outcome]:
-    """Every log of the collection, read at the path that it has in its repository."""
+def logs() -> list[dict[str, str]]:
+    """The collection's own list, and what lies in `more`: a folder for every repository."""
     with (COLLECTION / "index.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
+    for place in sorted(COLLECTION.glob("more/*")):
+        files = sorted(path for path in place.rglob("*") if path.is_file())
+        parts = [path.relative_to(place).parts for path in files]
+        known = {next((one for one in part if one in FOLDERS), "/".join(part)) for part in parts}
+        one = {name for name in known if not name.startswith("metrics_epoch_")}
+        for name in sorted(one or {"metrics_epoch_0.json"}):
+            kind = Path(name).name if Path(name).name in KINDS else "other-csv"
+            source = place if name in FOLDERS else place / name
+            repository = place.name.replace("+", "/", 1)
+            row = {"kind": kind, "repo": repository, "path": name}
+            rows.append({**row, "file": str(source.relative_to(COLLECTION))})
+    return rows
+
+
+def outcomes() -> list[Outcome]:
+    """Every log of the collection, read at the path that it has in its repository."""
+    rows = logs()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", cw.CheckwiseWarning)
         return [_outcome(row, Path(folder) / str(number)) for number, row in enumerate(rows)]
@@ -81,6 +111,8 @@ def _outcome(row: Mapping[str, str], folder: Path) -> Outcome:
     place.parent.mkdir(parents=True)
     if source.is_dir():
         shutil.copytree(source / place.name, place)
+    elif place.name.startswith("metrics_epoch_"):
+        shutil.copytree(source.parent, place.parent, dirs_exist_ok=True)
     else:
         shutil.copyfile(source, place)
     kind = row["kind"]

@@ -117,6 +117,7 @@ def test_what_does_not_fit_is_one_line(table: Path) -> None:
 
 
 def test_a_log_without_accuracy_is_chosen_from_by_its_loss(log: Path) -> None:
+    log.write_text(LOG.replace("val_f1", "val_rate"))
     found = selection(log)
     assert (found["rule"], found["step"]) == ("pure-nll", 2)
     assert (found["accuracy"], found["gap_pp"]) == (None, None)
@@ -128,6 +129,16 @@ def test_a_log_without_accuracy_is_chosen_from_by_its_loss(log: Path) -> None:
     ]
     assert "There is no accuracy" in text
     assert "nan" not in text
+
+
+def test_a_log_without_accuracy_is_chosen_from_by_its_score(log: Path) -> None:
+    found = selection(log)
+    assert (found["rule"], found["step"], found["constraint"]["metric"]) == ("ac", 1, "f1")
+    assert found["rule_reason"] == "there is no accuracy"
+    assert run("select", log) == 0
+    first = heard().out.splitlines()[0]
+    why = "within 1% of the best f1, of step 1, it has the lowest loss"
+    assert first == f"Use step 2 (1 in the log; {why})."
 
 
 def test_a_log_without_accuracy_takes_another_constraint(log: Path) -> None:
@@ -145,9 +156,9 @@ def test_runs_with_and_without_accuracy_in_one_folder(
     out = tmp_path / "choices.csv"
     assert run("select", tmp_path / "runs", "-o", out) == 0
     said = heard().out
-    assert {"by", "loss", "accuracy"} <= set(said.split())
+    assert {"by", "f1", "accuracy"} <= set(said.split())
     assert "nan" not in said
-    assert "pure-nll" in out.read_text()
+    assert ",ac,1,," in out.read_text()
 
 
 def test_the_page_is_about_the_same_choice(table: Path, log: Path, tmp_path: Path) -> None:
@@ -156,4 +167,4 @@ def test_the_page_is_about_the_same_choice(table: Path, log: Path, tmp_path: Pat
     assert run("select", table, "--page", page, *asked, "--param", "ties=latest") == 0
     assert "Step 400" in page.read_text()
     assert run("select", log, "--page", page) == 0
-    assert "Step 2" in page.read_text()
+    assert "Step 1" in page.read_text()

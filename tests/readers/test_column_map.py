@@ -69,7 +69,7 @@ def test_validation_accuracy_is_read_beside_one_that_does_not_say_its_set(
     assert run.values["accuracy"].tolist() == [[0.5]]
 
 
-@pytest.mark.parametrize("rival", ["eval_photo_accuracy", "best_val_acc", "val_balanced_accuracy"])
+@pytest.mark.parametrize("rival", ["eval_photo_accuracy", "best_val_acc"])
 def test_a_column_that_may_be_validation_accuracy_is_asked_about(
     tmp_path: Path, rival: str
 ) -> None:

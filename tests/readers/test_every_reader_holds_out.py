@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import warnings
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.readers import load, load_runs
+from checkwise.readers import load, load_runs, registry
 from tests.readers.logs.tracker_stores import MATERIAL, build
 from tests.readers.samples import (
     STEPS,
@@ -28,6 +29,10 @@ from tests.refusals import refused
 from tests.study.cohorts import tiny_runs, write_cohort
 
 LOGS = Path(__file__).parent / "logs"
+MORE = MATERIAL.parent / "more"
+READ_MORE = (
+    "allennlp", "catboost", "dvclive", "flair", "json", "mm0", "mmengine", "ultralytics", "wandb",
+)  # fmt: skip
 METRICS = ("accuracy", "nll", "cwece")
 ROWS = [
     {"photo": 0.70, "sketch": 0.60, "nll": 0.9},
@@ -69,6 +74,16 @@ def _own(path: Path) -> Path:
     return sorted(write_cohort(path, tiny_runs()).glob("runs/*"))[0]
 
 
+def _trees(path: Path) -> Path:
+    own = {"merror": [0.5, 0.2, 0.3], "mlogloss": [1.0, 0.5, 0.4]}
+    path.write_text(json.dumps({"train": own, "eval_a": own, "eval_b": own}))
+    return path
+
+
+def _more(name: str) -> Callable[[Path], Path]:
+    return lambda path: Path(shutil.copytree(MORE / name, path))
+
+
 def _real(name: str) -> Callable[[Path], Path]:
     return lambda path: Path(shutil.copy(LOGS / "real" / name, path.with_name(Path(name).name)))
 
@@ -93,6 +108,8 @@ READERS: dict[str, Callable[[Path], Path]] = {
     "sets of a log": lambda path: _sets(path.with_suffix(".csv")),
     "voice-identification": _real("keras/voice-identification.log"),
     "wheeze-detection": _real("table/wheeze-detection.csv"),
+    "sets of boosted trees": lambda path: _trees(path.with_suffix(".json")),
+    **{name: _more(name) for name in READ_MORE},
 }
 
 
@@ -159,3 +176,13 @@ def test_a_set_that_the_journal_holds_out_may_be_named(tmp_path: Path) -> None:
     with cw.LiveSelector(journal=path, held_out="sketch") as live:
         live.add(1, {"photo": row, "sketch": row})
     assert load(path, held_out="sketch").domains == ("photo",)
+
+
+def test_every_format_of_the_newer_ones_is_among_them() -> None:
+    """A reader that is registered and has material there cannot be forgotten here."""
+    there = {path.name for path in MORE.iterdir() if path.is_dir()}
+    assert there == {*READ_MORE, "detectron2"}  # which has training alone
+    folders = there - {"json", "flair", "ultralytics", "catboost"} | {"catboost/catboost_info"}
+    found = {registry.reader_of(MORE / name) for name in folders}
+    assert found <= {*registry.TRACKERS}
+    assert len(found) == len(folders) - 1  # mm0 and mmengine have one reader

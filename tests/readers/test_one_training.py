@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,11 @@ def test_two_loggers_without_a_callback_are_one_run(tmp_path: Path, off: float, 
     read = cw.load_runs(tmp_path).values()
     assert len(read) == runs
     assert str(checkpoint) in [cw.select(run).path for run in read]
+
+
+def test_two_logs_of_a_detector_are_one_training(tmp_path: Path) -> None:
+    score, loss = [0.1, 0.3, 0.2, 0.4], [4.0, 3.0, 2.5, 2.0]
+    rows = [f"{k},{a},{b}" for k, (a, b) in enumerate(zip(score, loss, strict=True))]
+    (tmp_path / "log.csv").write_text("\n".join(["epoch,val_map,val_loss", *rows]) + "\n")
+    (tmp_path / "history.json").write_text(json.dumps({"val_map": score, "val_loss": loss}))
+    assert len(cw.load_runs(tmp_path)) == 1

@@ -36,6 +36,12 @@ def test_a_loss_alone_is_chosen_by() -> None:
     assert "accuracy 0" not in repr(chosen)
 
 
+def test_all_checkpoints_are_near_where_nothing_says_how_near() -> None:
+    for scores in ({"nll": [0.5, 0.3, 0.4]}, {"rmse": [0.5, 0.3, 0.4]}):
+        chosen = cw.select(run_of(**scores))
+        assert (chosen.step, chosen.feasible.tolist()) == (200, [True] * 3)
+
+
 def test_columns_of_accuracy_are_absent() -> None:
     chosen = cw.select(run_of(nll=[0.5, 0.3, 0.4]))
     assert list(chosen.columns) == ["step", "diverged", "nll"]
@@ -63,12 +69,13 @@ def test_what_works_is_listed() -> None:
     assert cw.select(run_of(nll=[0.3, 0.3, 0.4]), ties="latest").step == 200
 
 
-def test_without_accuracy_and_loss_the_constraint_is_asked_for() -> None:
+def test_without_accuracy_loss_and_known_scores_the_constraint_is_asked_for() -> None:
+    unknown = run_of(quality=[0.9, 0.89, 0.7], latency=[3.0, 2.0, 1.0])
+    with refused("missing: quality, latency … --constraint … quality … --objectives … latency"):
+        cw.select(unknown)
+    with refused("missing: --constraint … quality"):
+        cw.select_many({"a": unknown})
     run = run_of(f1=[0.9, 0.89, 0.7], latency=[3.0, 2.0, 1.0])
-    with refused("missing: f1, latency … --constraint … f1 … --objectives … latency"):
-        cw.select(run)
-    with refused("missing: --constraint … f1"):
-        cw.select_many({"a": run})
     with refused("missing: --objectives"):
         cw.select(run, constraint="f1", delta="2%")
     chosen = cw.select(run, constraint="f1", delta="2%", objectives=["latency"])

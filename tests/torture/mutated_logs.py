@@ -1,8 +1,9 @@
 """Read 10,000 damaged logs; every one has to give an answer or a clear refusal.
 
-python -m tests.torture.mutated_logs [HOW_MANY [FIRST]]
+python -m tests.torture.mutated_logs [HOW_MANY [FIRST]] [--more]
 
-Each is a number: the same number makes the same log. A process that reads them may use two
+``--more`` takes the kinds of ``material/more`` alone. Each is a number: the same number makes the
+same log. A process that reads them may use two
 gigabytes more than it starts with, and 20 seconds for a log.
 """
 
@@ -14,11 +15,12 @@ import tempfile
 import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 from checkwise.errors import CheckwiseWarning
-from tests.readers.logs.mutations import damaged, kind, seeds
+from tests.readers.logs.mutations import damaged, kind, more_seeds, seeds
 from tests.readers.logs.outcomes import outcome
 
 HOW_MANY = 10_000
@@ -32,23 +34,24 @@ def _size() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
-def read_some(numbers: range) -> tuple[list[tuple[int, str, str]], int]:
+def read_some(numbers: range, more: bool) -> tuple[list[tuple[int, str, str]], int]:
     """Number, kind and outcome of each, and the peak of this process's memory in kilobytes."""
     outcome(Path(__file__).parents[1] / "readers" / "logs" / "real" / "keras")  # imports everything
     resource.setrlimit(resource.RLIMIT_AS, (_size() + MEMORY, resource.RLIM_INFINITY))
     warnings.simplefilter("error")
     warnings.simplefilter("default", CheckwiseWarning)
-    every = seeds()
+    every = more_seeds() if more else seeds()
     results = []
     for number in numbers:
         with tempfile.TemporaryDirectory() as folder:
-            path = damaged(number, Path(folder))
+            path = damaged(number, Path(folder), every)
             results.append((number, kind(every[number % len(every)]), outcome(path)))
     return results, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main() -> int:
-    arguments = [int(word) for word in sys.argv[1:]]
+    more = "--more" in sys.argv
+    arguments = [int(word) for word in sys.argv[1:] if word != "--more"]
     how_many = arguments[0] if arguments else HOW_MANY
     first = arguments[1] if len(arguments) > 1 else 0
     parts = [
@@ -59,7 +62,7 @@ def main() -> int:
     wrong: list[tuple[int, str]] = []
     peak = 0
     with ProcessPoolExecutor(AT_ONCE, get_context("spawn")) as pool:
-        for results, memory in pool.map(read_some, parts):
+        for results, memory in pool.map(partial(read_some, more=more), parts):
             peak = max(peak, memory)
             for number, of_kind, result in results:
                 fair = result in ("answer", "refused")

@@ -18,8 +18,10 @@ from checkwise.selection import (
     called,
     cautions,
     guarded_because,
+    in_brackets,
     in_examples,
     in_words,
+    instead,
     near_miss,
     not_compared,
     not_usual,
@@ -58,9 +60,13 @@ def show_one(
     """
     out = printing.console()
     s = as_the_files_count(selection)
-    in_the_log = f" ({selection.step} in the log)" * (s.step != selection.step)
-    place = "." if s.path is None else f": {s.path}"
-    out.print(f"Use step {s.step}{in_the_log}{place}", style="bold")
+    in_the_log = f"{selection.step} in the log" * (s.step != selection.step)
+    call, why = s.trajectory.call.format(step=s.step), instead(s)
+    if place := s.path or call:
+        first = f"Use step {s.step}{in_brackets(in_the_log)}: {place}{in_brackets(why)}"
+    else:
+        first = f"Use step {s.step}{in_brackets(in_the_log, why)}."
+    out.print(first, style="bold")
     rows = scores(s)
     names, values = ([len(row[column]) for row in rows] for column in (0, 1))
     lines = [
@@ -81,7 +87,7 @@ def show_one(
     if table:
         out.print()
         show_table(out, s)
-    if s.path is None and s.trajectory.columns:
+    if s.path is None and s.trajectory.columns and not call:
         where = "No checkpoint was found near the log: --checkpoints says where they are."
         out.print(unmatched or where)
     if columns := list(dict.fromkeys(s.trajectory.columns.values())):
@@ -107,6 +113,7 @@ def as_the_files_count(s: Selection) -> Selection:
         steps=run.steps + ahead,
         logged=run.logged and tuple(step + ahead for step in run.logged),
         names_ahead=0,
+        own_best=run.own_best and (run.own_best[0], run.own_best[1] + ahead),
         notes=tuple(
             f"{note.partition(', from')[0]} {more}" if note.startswith("steps are") else note
             for note in run.notes

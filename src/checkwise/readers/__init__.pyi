@@ -16,6 +16,7 @@ from checkwise.readers.loading import find_runs as find_runs
 from checkwise.readers.loading import input_files as input_files
 from checkwise.readers.loading import load as load
 from checkwise.readers.loading import load_runs as load_runs
+from checkwise.readers.loading import of_history as of_history
 from checkwise.readers.loading import only as only
 from checkwise.readers.paper_log import CLASS_FIELD as CLASS_FIELD
 from checkwise.readers.paper_log import FIELD as FIELD

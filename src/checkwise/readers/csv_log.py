@@ -18,7 +18,7 @@ from checkwise.readers.rows import has_axis, is_tidy, log_of_rows, trainer_of
 
 def recognises(path: Path) -> bool:
     """Whether a file is a table, by its name or by the names of its columns."""
-    return path.is_file() and (path.suffix.lower() == ".csv" or is_log(path))
+    return path.is_file() and (path.suffix.lower() in (".csv", ".tsv") or is_log(path))
 
 
 def is_log(path: Path) -> bool:
@@ -34,6 +34,13 @@ def read(path: Path, request: Request) -> list[LoadedRun] | list[Log]:
     """The runs of a table, or the one log of a trainer."""
     if is_tidy(header_of(path), request):
         return tables.read(tables.open_csv(path, request), request)
+    if {"params", "mean_fit_time"} <= set(header_of(path)):
+        raise InputError(
+            f"Expected a log of a training, but {path} holds results of a grid search of "
+            "scikit-learn, a row for each candidate: choose in the search itself, with "
+            "refit=near_best(…) of checkwise.integrations.sklearn.",
+            code="unsupported",
+        )
     return [_log(path, request)]
 
 

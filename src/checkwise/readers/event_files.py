@@ -266,7 +266,7 @@ def _masked_length(length: int) -> int:
 
 def _event(data: bytes) -> Event:
     wall_time, step, version, summaries = None, 0, b"", []
-    for key, value in _fields(data):
+    for key, value in fields(data):
         if key == WALL_TIME:
             (wall_time,) = struct.unpack("<d", value)
         elif key == STEP:
@@ -275,7 +275,7 @@ def _event(data: bytes) -> Event:
             version = value
         elif key == SUMMARY:
             summaries.append(value)
-    values = [value for s in summaries for key, value in _fields(s) if key == VALUE]
+    values = [value for s in summaries for key, value in fields(s) if key == VALUE]
     scalars = [scalar for value in values if (scalar := _scalar(value)) is not None]
     starts_file = version.startswith(b"brain.Event:") or (wall_time is not None and bool(summaries))
     return Event(wall_time or 0.0, step, starts_file, scalars)
@@ -284,7 +284,7 @@ def _event(data: bytes) -> Event:
 def _scalar(data: bytes) -> Scalar | None:
     """The scalar of a Summary.Value; None for an image, a histogram, a text and the like."""
     tag, plugin, number = b"", b"", None
-    for key, value in _fields(data):
+    for key, value in fields(data):
         if key == TAG:
             tag = value
         elif key == SIMPLE_VALUE:
@@ -292,8 +292,8 @@ def _scalar(data: bytes) -> Scalar | None:
         elif key == TENSOR:
             number = _single_number(value)
         elif key == METADATA:
-            inner = [data for key, data in _fields(value) if key == PLUGIN_DATA]
-            names = [name for data in inner for key, name in _fields(data) if key == PLUGIN_NAME]
+            inner = [data for key, data in fields(value) if key == PLUGIN_DATA]
+            names = [name for data in inner for key, name in fields(data) if key == PLUGIN_NAME]
             plugin = names[0] if names else b""
     if number is None or plugin not in (b"", b"scalars"):
         return None
@@ -303,11 +303,11 @@ def _scalar(data: bytes) -> Scalar | None:
 def _single_number(data: bytes) -> tuple[float, int] | None:
     """The number of a TensorProto without dimensions, and its bits."""
     dtype, content, values = 0, None, {}
-    for key, value in _fields(data):
+    for key, value in fields(data):
         if key == DTYPE:
             dtype = _varint(value, 0)[0]
         elif key == SHAPE:
-            if any(part >> 3 in (DIMENSION, UNKNOWN_RANK) for part, _ in _fields(value)):
+            if any(part >> 3 in (DIMENSION, UNKNOWN_RANK) for part, _ in fields(value)):
                 return None
         elif key == CONTENT:
             content = value
@@ -331,7 +331,7 @@ def _single_number(data: bytes) -> tuple[float, int] | None:
     return float(struct.unpack(kind, raw)[0]), bits
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
+def fields(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Key and bytes of every field of a message."""
     position, end = 0, len(data)
     while position < end:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.readers import domainbed, log, swad, tables
+from checkwise.readers import domainbed, history, log, swad, tables
+from checkwise.readers.columns import has_validation
 from checkwise.readers.json_lines import JsonLines, Line, flattened, parsed_or_none
-from checkwise.readers.log import Log, Trainer
+from checkwise.readers.log import Best, Log, Trainer
 from checkwise.readers.request import LoadedRun, Request, first_bytes, opened, read_bytes
-from checkwise.readers.rows import is_tidy, log_of_rows
+from checkwise.readers.rows import has_axis, is_tidy, log_of_rows, trainer_of
 
 SUFFIXES = (".json", ".jsonl", ".ndjson")
 HISTORY = "log_history"
 LARGEST_START = 1 << 20  # bytes in which a log names its columns
 LONGEST_LINE = 1 << 24  # bytes of a first record
 MARK = b"\xef\xbb\xbf"  # of UTF-8
+# A name with a word for validation, which `value` and `interval` are not.
+_NAMES_VALIDATION = re.compile(
+    rb'"(?:[^"]{0,60}[^a-zA-Z"])?(?i:val|valid|validation|eval|evaluation|dev)'
+    rb'(?:[^a-z"][^"]{0,60})?"\s*:'
+)
 
 
 def recognises(path: Path) -> bool:
@@ -31,20 +39,36 @@ def recognises(path: Path) -> bool:
 def is_log(path: Path) -> bool:
     """Whether a file in a folder holds a log of transformers or Keras, as far as JSON tells."""
     start = first_bytes(path, LARGEST_START)
-    if b'"log_history"' not in start and b'"val_' not in start:
+    if b'"log_history"' not in start and not _NAMES_VALIDATION.search(start):
         return False
     try:
         document = whole_document(path)
-    except InputError:
-        return True  # reading it says what is wrong
-    return is_state(document) or _is_history(document)
+    except InputError:  # reading it says what is wrong
+        return b'"log_history"' in start or b'"val_' in start
+    return is_state(document) or history.is_history(document) or _is_records(document)
+
+
+def _is_records(document: Any) -> bool:
+    """Whether a JSON value is a list of records with an epoch or step and a validation metric."""
+    if not isinstance(document, list) or not all(isinstance(one, dict) for one in document):
+        return False
+    header = [name for record in document[:1] for name in flattened(record)]
+    return has_axis(header) and has_validation(header, trainer_of(header))
 
 
 def read(path: Path, request: Request) -> list[LoadedRun] | list[Log]:
     """The runs of a log of DomainBed or SWAD or of a table, or the one log of a trainer."""
     document = None if _begins_with_record(path) else whole_document(path)
-    if is_state(document) or _is_history(document):
+    if is_state(document) or history.is_history(document) or _has_lists_alone(document):
         return [open_document(document, path, request)]
+    if isinstance(document, dict) and b"\n" in read_bytes(path).strip():  # of no JSON lines
+        if history.has_lists(document):
+            return [open_document(document, path, request)]
+        raise InputError(
+            f"Expected values of every epoch, but {path} holds one value of each name: give the "
+            "log of the training, not its summary.",
+            code="unsupported",
+        )
     if isinstance(document, list) and document:
         return _read_records(_lines(document, path), path, request)
     lines = JsonLines(path)
@@ -74,27 +98,41 @@ def whole_document(path: Path) -> Any:
     return parsed_or_none(text, path)
 
 
+def _has_lists_alone(document: Any) -> bool:
+    if not isinstance(document, dict) or not document:
+        return False
+    return all(isinstance(value, list) for value in document.values())
+
+
 def is_state(document: Any) -> bool:
     """Whether a JSON value is the state of a transformers run."""
     return isinstance(document, dict) and isinstance(document.get(HISTORY), list)
 
 
-def _is_history(document: Any) -> bool:
-    """Keras' ``History.history``: name → one value per epoch."""
-    if not isinstance(document, dict) or not document:
-        return False
-    lists = [value for value in document.values() if isinstance(value, list)]
-    return len(lists) == len(document) and len({len(values) for values in lists}) == 1
-
-
 def open_document(document: Any, path: Path, request: Request) -> Log:
-    """The log that a state of transformers or a history of Keras is."""
-    if is_state(document):
-        lines, notes = _lines(document[HISTORY], path), _unfinished(document)
-        return _log(lines, path, request, trainer=log.TRANSFORMERS, notes=notes)
-    rows = enumerate(zip(*document.values(), strict=True))
-    records = [{"epoch": epoch, **dict(zip(document, row, strict=True))} for epoch, row in rows]
-    return _log(_lines(records, path), path, request, trainer=log.KERAS)
+    """The log that a state of transformers, or a history, is."""
+    if not is_state(document):
+        return history.open_history(document, path, request)
+    lines, notes = _lines(document[HISTORY], path), _unfinished(document)
+    found = _log(lines, path, request, trainer=log.TRANSFORMERS, notes=notes)
+    return replace(found, best=_best(document, lines))
+
+
+def _best(state: Mapping[str, Any], lines: Iterable[Line]) -> Best | None:
+    """The checkpoint that the Trainer calls its best, and the score whose value it names."""
+    name, value = state.get("best_model_checkpoint"), state.get("best_metric")
+    match = re.search(r"checkpoint-([0-9]{1,15})$", name) if isinstance(name, str) else None
+    if match is None:
+        return None
+    step = int(match[1])
+    named = [
+        column
+        for line in lines
+        if line.fields.get("step") == step
+        for column, cell in line.fields.items()
+        if cell == value and value is not None and column.startswith("eval")
+    ]
+    return Best(match[0], step, named[0] if named else "")
 
 
 def _unfinished(state: Mapping[str, Any]) -> tuple[str, ...]:

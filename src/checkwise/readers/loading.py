@@ -8,11 +8,12 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.metrics import BANDWIDTH, BINS
-from checkwise.readers import one_training, tables
+from checkwise.readers import log_runs, one_training, tables
+from checkwise.readers.history import has_lists, open_history, plain
 from checkwise.readers.registry import (
     ACCEPTED,
     read_below,
@@ -24,7 +25,7 @@ from checkwise.readers.request import LoadedRun, Progress, Request
 from checkwise.readers.run_folder import check_own
 from checkwise.records import RunKey, Trajectory
 from checkwise.store import Validation, layout
-from checkwise.words import printable
+from checkwise.words import printable, shown
 
 Loaded = TypeVar("Loaded")
 
@@ -150,6 +151,24 @@ def load(
             "use load_runs, or `checkwise select`, which chooses in each.",
             code="ambiguous",
         )
+    return runs[0].trajectory
+
+
+def of_history(history: Any, *, held_out: Any, metrics: Any, **reading: Any) -> Trajectory:
+    """The one run of a history that a program holds; see :meth:`Trajectory.from_history`."""
+    request, place = Request.of(held_out, metrics, **reading), Path("history")
+    document = plain(getattr(history, "history", history))
+    document = {"records": document} if isinstance(document, list) else document
+    if not has_lists(document):
+        raise InputError(
+            "Expected a history, {name: list} or {set: {metric: list}}, but got "
+            f"{shown(history)}: pass what `fit` or `evals_result` returned."
+        )
+    log = open_history(document, place, request)
+    log = replace(log, trainer=replace(log.trainer, folders=()))  # no file is looked for
+    runs = log_runs.read([log], request, place)
+    if not runs:
+        raise request.left_out[0]
     return runs[0].trajectory
 
 

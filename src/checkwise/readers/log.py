@@ -34,6 +34,7 @@ class Trainer:
         closing: how many steps after the last one a validation outside the training is logged; it
             measures whatever model was loaded then.
         state: file in a checkpoint that repeats the log up to it; "" where there is none.
+        own_score: of several scores, the place of the one by which it keeps its best.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Trainer:
     ahead: int = 0
     closing: int = 0
     state: str = ""
+    own_score: int | None = None
 
 
 TRANSFORMERS = Trainer(
@@ -77,6 +79,13 @@ KERAS = Trainer(
     weights=("*.keras", "*.h5", "*.hdf5", "*.ckpt", "*.ckpt.index"),
     named_by_user=True,
 )
+HISTORY = Trainer(
+    "a history",
+    ahead=1,
+    folders=KERAS.folders,
+    weights=(*KERAS.weights, "*.pt", "*.pth"),
+    named_by_user=True,
+)
 TIMM = Trainer(
     "timm",
     percent=("eval_top1", "eval_top5"),
@@ -86,6 +95,7 @@ TIMM = Trainer(
 )
 ULTRALYTICS = Trainer(
     "Ultralytics",
+    own_score=-1,  # of boxes, then of masks or poses
     folders=("weights",),
     # The log counts from 1, in older versions from 0; names always count from 0.
     checkpoints=("epoch{index}.pt",),
@@ -111,11 +121,44 @@ MLFLOW = Trainer("MLflow")
 TRACKIO = Trainer("Trackio")
 WANDB = Trainer("W&B")
 # The number in a name counts checkpoints, not iterations: the log itself says which is whose.
+MMENGINE = Trainer(
+    "mmengine",
+    own_score=0,
+    # Its log lies in <work_dir>/<time>/vis_data.
+    folders=("../..", "."),
+    checkpoints=("epoch_{epoch}.pth", "iter_{step}.pth"),
+    weights=("epoch_*.pth", "iter_*.pth"),
+)
+DETECTRON2 = Trainer(
+    "Detectron2",
+    own_score=0,
+    folders=(".",),
+    checkpoints=("model_{step}.pth",),
+    weights=("model_*.pth",),
+)
+ALLENNLP = Trainer(
+    "AllenNLP",
+    folders=(".",),
+    checkpoints=("model_state_epoch_{epoch}.th", "model_state_e{epoch}_b*.th"),
+    weights=("model_state_*.th",),
+)
+DVCLIVE = Trainer("DVCLive")
+CATBOOST = Trainer("CatBoost", own_score=0)
+TREES = Trainer("boosted trees")
 RAY = Trainer("Ray", folders=(".",), weights=("checkpoint_*",), named_by_user=True)
 OTHER = Trainer("a table")
 
 
 FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Best:
+    """The checkpoint that the trainer itself calls its best: name, step, and column if known."""
+
+    name: str
+    step: int
+    column: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,6 +196,10 @@ class Log:
         said: the cells beside the metrics, by column, of the rows that have a step or epoch; they
             may say that a row is held out.
         notes: what to say about how the log was read.
+        called: column → the set that it was measured on and what it measures, where the format
+            says so and the column's name does not.
+        best: what the trainer itself calls its best.
+        call: how the trainer's own code takes a step without a file, with ``{step}``.
     """
 
     path: Path
@@ -164,6 +211,9 @@ class Log:
     axes: Mapping[str, str] = field(default_factory=lambda: {"step": "step"})
     said: Callable[[], Columns] = tuple
     notes: tuple[str, ...] = ()
+    called: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    best: Best | None = None
+    call: str = ""
 
     def points(self, name: str) -> Points:
         """The filled cells of one column."""

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.readers import evaluations as units
 from checkwise.readers.checkpoint_files import Checkpoints, find_checkpoints, steps_to_choose_from
-from checkwise.readers.columns import LOG_THEM, Reading, how_to_map, read_header
 from checkwise.readers.evaluations import LARGEST_STEP, Evaluations, evaluations
-from checkwise.readers.log import KERAS, LIGHTNING, OTHER, FloatArray, Log
+from checkwise.readers.header import LOG_THEM, Reading, how_to_map, read_header
+from checkwise.readers.log import HISTORY, KERAS, LIGHTNING, OTHER, ULTRALYTICS, FloatArray, Log
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.readers.tables import possible, rounding
 from checkwise.records import ONLY_DOMAIN, RunKey, Trajectory, check_cells
@@ -52,7 +52,9 @@ def _read_log(log: Log, request: Request, place: Path) -> list[LoadedRun]:
     reading = read_header(log, request)
     columns = [column for per_set in reading.columns.values() for column in per_set.values()]
     columns += reading.counts.values()
+    columns = [part for column in columns for part in reading.sums.get(column, (column,))]
     runs = evaluations(log.columns([*dict.fromkeys(columns)]), where, closing=log.trainer.closing)
+    runs = [replace(run, values={**run.values, **_sums(run, reading)}) for run in runs]
     found = find_checkpoints(
         log.path, log.trainer, runs[-1].steps, runs[-1].epochs,
         pattern=request.checkpoints, told=log.files,
@@ -70,6 +72,14 @@ def _read_log(log: Log, request: Request, place: Path) -> list[LoadedRun]:
         key = RunKey.by_place(f"{log.run} {part}".strip()) if log.run else None
         loaded.append(LoadedRun(key, trajectory, str(place), log.path, part))
     return loaded
+
+
+def _sums(run: Evaluations, reading: Reading) -> dict[str, FloatArray]:
+    """The losses that are logged in parts."""
+    return {
+        name: np.array(np.sum([run.values[part] for part in parts], axis=0).round(12))
+        for name, parts in reading.sums.items()
+    }
 
 
 def _trajectory(
@@ -102,6 +112,8 @@ def _trajectory(
         columns=_columns(reading, values),
         logged=[step + ahead for step in run.steps],
         names_ahead=0 if checkpoints.files else _ahead(log, run),
+        own_best=_own_best(log, run, reading, ahead),
+        call=log.call,
         notes=(
             _mapping(log, reading, values),
             *([BREAKS_IT] if reading.assumed and "nll" in values else []),
@@ -112,10 +124,27 @@ def _trajectory(
     )  # fmt: skip
 
 
+def _own_best(log: Log, run: Evaluations, reading: Reading, ahead: int) -> tuple[str, int] | None:
+    """What the trainer itself calls its best, and its step."""
+    if log.best is not None:
+        return log.best.name, log.best.step + ahead
+    by_name = {name: run.values[_first(per_set)] for name, per_set in reading.columns.items()
+               if name in ("mAP50", "mAP50-95")}  # fmt: skip
+    masks = any("95(" in name and "(B)" not in name for name in log.header)
+    if log.trainer.name != ULTRALYTICS.name or len(by_name) < 2 or masks:
+        return None
+    # It keeps the last of equals, by the one score now and by a tenth of the other before.
+    one, both = by_name["mAP50-95"], 0.1 * by_name["mAP50"] + 0.9 * by_name["mAP50-95"]
+    if not np.isfinite(both).all():
+        return None
+    last, before = (int(np.flatnonzero(v == v.max())[-1]) for v in (one, both))
+    return ("best.pt", run.steps[last] + ahead) if last == before else None
+
+
 def _ahead(log: Log, run: Evaluations) -> int:
     """How much more the trainer's own names of checkpoints count than this log."""
     if run.by == "epoch":
-        return log.trainer.ahead if log.trainer is KERAS and run.steps[0] == 0 else 0
+        return log.trainer.ahead if log.trainer in (KERAS, HISTORY) and run.steps[0] == 0 else 0
     return log.trainer.ahead if log.trainer is LIGHTNING and log.axes.get("step") == "step" else 0
 
 
@@ -270,7 +299,7 @@ def _mapping(log: Log, reading: Reading, read: Container[str]) -> str:
         if metric == "nll" and reading.assumed:
             column += f" ({ASSUMED})"
         parts.append(f"{TITLES.get(metric, metric)} ← {column}")
-    named = log.path.name if log.trainer is OTHER else log.trainer.name
+    named = log.path.name if log.trainer in (OTHER, HISTORY) else log.trainer.name
     return f"{named}: {', '.join(parts)}"
 
 

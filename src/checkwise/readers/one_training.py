@@ -95,6 +95,7 @@ def _is_account(log: LoadedRun, journal: _Journal) -> bool:
 def _agreeing(one: Trajectory, two: Trajectory) -> int:
     """How many evaluations have the same values, in 32 bits, at steps that count alike."""
     shared = [name for name in KEYS if name in one.values and name in two.values]
+    shared = shared or [name for name in one.values if name in two.values]
     if not shared or one.domains != two.domains:
         return 0
     rows = {step: row for row, step in enumerate(two.steps.tolist())}

@@ -11,13 +11,19 @@ from typing import Protocol
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.readers import (
+    allennlp,
+    catboost,
+    console,
     csv_log,
+    detectron2,
     domainbed,
+    dvclive,
     json_log,
     live_journal,
     log_runs,
     mlflow_db,
     mlflow_folder,
+    mm,
     parquet,
     predictions,
     ray,
@@ -116,6 +122,11 @@ TRACKERS: list[Reader] = [
     ray,
     wandb_offline,
     wandb_csv,
+    catboost,
+    mm,
+    dvclive,
+    detectron2,
+    allennlp,
 ]
 # In order, the most specific first; the first that recognises a file or folder reads it.
 READERS: list[Reader] = [
@@ -127,6 +138,7 @@ READERS: list[Reader] = [
     _FolderOfLogs(),
     tensorboard,  # last among folders: the same run is often logged in a table beside its events
     parquet,
+    console,
     json_log,
     csv_log,
 ]
@@ -138,6 +150,8 @@ OWN_FOLDERS: dict[Reader, Callable[[Path], set[str]]] = {
     transformers: transformers.own_folders,
     mlflow_folder: mlflow_folder.own_folders,
     tensorboard: tensorboard.own_folders,
+    catboost: catboost.own_folders,
+    dvclive: dvclive.own_folders,
 }
 
 
@@ -170,13 +184,6 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
             f"Expected a store of MLflow or Trackio, but {path} is a database that is damaged, or "
             "of another program: check the path, or take a copy that is whole.",
             code="format",
-        )
-    if domainbed.is_console(path):
-        raise InputError(
-            f"Expected a run's {domainbed.LOG}, but {path} is what DomainBed printed on the "
-            f"console, where the lines of several runs may be mixed: give the folder that holds "
-            f"{domainbed.LOG}.",
-            code="ambiguous",
         )
     raise InputError(
         f"Expected {ACCEPTED}, but {path} is none of these: check the path.", code="format"

@@ -1,14 +1,33 @@
-"""W&B's offline runs, ``wandb/offline-run-*/run-*.wandb``: nobody reads them but W&B."""
+"""W&B's ``run-*.wandb``: a header, then LevelDB's log of protobuf records, some of them history.
+
+Blocks of 32 KiB hold parts of records, each with a checksum, a length and a type. Of a record only
+field 2 is looked at: items with a key (1, or nested parts of one, 2) and a value as JSON (16).
+Nothing is unpickled, and no field is followed further than that.
+"""
 
 from __future__ import annotations
 
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, Final
 
-from checkwise.readers.json_lines import NoRecordsError
-from checkwise.readers.request import Request, first_bytes, names_in
+from checkwise.readers.event_files import fields
+from checkwise.readers.json_lines import NoRecordsError, flattened
+from checkwise.readers.log import WANDB, Log
+from checkwise.readers.request import Request, first_bytes, names_in, read_bytes
+from checkwise.readers.rows import log_of_records
 
-MAGIC = b":W&B"
+MAGIC: Final = b":W&B"
+HEADER: Final = 7  # bytes of the file's header, and of each part's
+BLOCK: Final = 1 << 15
+WHOLE, FIRST, LAST = 1, 2, 4
+# Keys of fields, number and wire type in one, of Record, HistoryRecord and HistoryItem.
+_HISTORY, _ITEM, _KEY, _NESTED, _VALUE = 0x12, 0x0A, 0x0A, 0x12, 0x82
+_NOT_METRICS: Final = ("_runtime", "_timestamp", "_wandb")
 
 
 def recognises(path: Path) -> bool:
@@ -17,12 +36,61 @@ def recognises(path: Path) -> bool:
     return any(first_bytes(file, len(MAGIC)) == MAGIC for file in (files or [path]))
 
 
-def read(path: Path, request: Request) -> NoReturn:
-    """Refuse: the file is W&B's own journal of messages to its server."""
-    folder = path if path.is_dir() else path.parent
-    raise NoRecordsError(
-        f"Expected a log of metrics, but {path} is a run in W&B's own format, which only W&B's "
-        f"tools read: upload it with `wandb sync {folder}`, then export its metrics as CSV from "
-        "the chart's menu, or with `wandb.Api().run(NAME).history(samples=10**6).to_csv(FILE)`.",
-        code="unsupported",
-    )
+def read(path: Path, request: Request) -> list[Log]:
+    """The history of every run in a folder, or of the one that a file is."""
+    names = [name for name in names_in(path) if name.endswith(".wandb")]
+    files = [path / name for name in names] if path.is_dir() else [path]
+    return [_log(file, request, file.stem if len(files) > 1 else "") for file in files]
+
+
+def _log(file: Path, request: Request, run: str) -> Log:
+    rows, notes = [], []
+    try:
+        for record in _records(read_bytes(file)):
+            rows += [_row(history) for key, history in fields(record) if key == _HISTORY]
+    except (ValueError, IndexError, struct.error):
+        notes = ["its end is damaged or cut off, and not read"]
+    if not rows:
+        raise NoRecordsError(
+            f"Expected what `wandb.log` was given, but {file} holds none of it: check that it is "
+            f"whole, or upload it with `wandb sync {file.parent}`, then export its history as CSV.",
+            code="empty",
+        )
+    return log_of_records(
+        file, rows, request, axes={"step": "_step"}, without=_NOT_METRICS, trainer=WANDB, run=run,
+        notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _records(content: bytes) -> Iterator[bytes]:
+    """The records of a log; a wrong checksum or a part that is cut off ends it with an error."""
+    place, parts = HEADER, list[bytes]()
+    while place < len(content):
+        if BLOCK - place % BLOCK < HEADER:  # too short for a part
+            place += BLOCK - place % BLOCK
+            continue
+        checksum, length, kind = struct.unpack_from("<IHB", content, place)
+        if not (checksum or length or kind):  # zeros to the end of a block
+            place += BLOCK - place % BLOCK
+            continue
+        part = content[place + HEADER : place + HEADER + length]
+        if len(part) < length or zlib.crc32(part, zlib.crc32(bytes([kind]))) != checksum:
+            raise ValueError
+        if kind in (WHOLE, FIRST):
+            parts = []
+        parts.append(part)
+        if kind in (WHOLE, LAST):
+            yield b"".join(parts)
+        place += HEADER + length
+
+
+def _row(history: bytes) -> dict[str, Any]:
+    """Name → value of a call of ``wandb.log``; parts of nested names with slashes between."""
+    row: dict[str, Any] = {}
+    for item in (content for key, content in fields(history) if key == _ITEM):
+        inner = list(fields(item))
+        names = [content.decode() for key, content in inner if key == _NESTED]
+        names = names or [content.decode() for key, content in inner if key == _KEY]
+        with suppress(RecursionError):
+            row["/".join(names)] = json.loads(dict(inner).get(_VALUE, b"null"))
+    return flattened(row)

@@ -55,6 +55,10 @@ from checkwise.records.predicted import check_step as check_step
 from checkwise.records.refined import REFINED as REFINED
 from checkwise.records.refined import REFINED_METRICS as REFINED_METRICS
 from checkwise.records.refined import with_refined as with_refined
+from checkwise.records.scores import has_other_loss as has_other_loss
+from checkwise.records.scores import headline as headline
+from checkwise.records.scores import short_name as short_name
+from checkwise.records.scores import sums_losses as sums_losses
 from checkwise.records.tables import FACTS as FACTS
 from checkwise.records.tables import ONLY_DOMAIN as ONLY_DOMAIN
 from checkwise.records.tables import REQUIRED as REQUIRED

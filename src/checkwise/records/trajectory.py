@@ -123,6 +123,8 @@ class Trajectory:
         names_ahead: how much more the trainer's names of checkpoints count than these steps, where
             no file is there.
         columns: metric → the column of a log that it was read from.
+        own_best: what the trainer itself calls its best ("best.pt"), and its step.
+        call: how the trainer's own code takes a step without a file, with ``{step}``.
         chosen_by: the rule and settings that the run was trained with, where it chose live and
             its journal was read; the default of :func:`select`.
         notes: what a reader did to get here (for example a torn line that was dropped).
@@ -152,6 +154,8 @@ class Trajectory:
     logged: tuple[int, ...] | None
     names_ahead: int
     columns: Mapping[str, str]
+    own_best: tuple[str, int] | None
+    call: str
     chosen_by: Mapping[str, Any]
     notes: tuple[str, ...]
     seeded_by: str | None
@@ -174,6 +178,8 @@ class Trajectory:
         logged: Iterable[int] | None = None,
         names_ahead: int = 0,
         columns: Mapping[str, str] | None = None,
+        own_best: tuple[str, int] | None = None,
+        call: str = "",
         chosen_by: Mapping[str, Any] | None = None,
         notes: Iterable[str] = (),
         seeded_by: str | None = None,
@@ -198,6 +204,8 @@ class Trajectory:
         put("logged", None if logged is None else tuple(logged))
         put("names_ahead", names_ahead)
         put("columns", MappingProxyType(dict(columns or {})))
+        put("own_best", own_best)
+        put("call", call)
         put("chosen_by", MappingProxyType(dict(chosen_by or {})))
         put("notes", tuple(notes))
         put("seeded_by", seeded_by)
@@ -315,6 +323,40 @@ class Trajectory:
         )
         notes = (*facts.pop("notes", ()), *read.pop("notes"))
         return cls(**{**read, "notes": notes, **facts})
+
+    @classmethod
+    def from_history(
+        cls,
+        history: Any,
+        *,
+        held_out: str | Iterable[str] | None = None,
+        sources: str | Iterable[str] | None = None,
+        columns: Mapping[str, str] | None = None,
+        metrics: str | Iterable[str] = (),
+        n: int | Mapping[str, int] | None = None,
+    ) -> Trajectory:
+        """Read one run from lists of values: of Keras, XGBoost, LightGBM, CatBoost, or your own.
+
+        Args:
+            history: name → a list with a value for every epoch; or set → metric → such a list, as
+                ``evals_result`` of boosted trees, of which several sets count as domains and one
+                called train or learn is of training; or a list of records.
+            held_out: sets to leave out; those whose names look held out are left out as well.
+            sources: sets that are validation although their names look held out.
+            columns: which list is read under which name.
+            metrics: further lists to read as metrics.
+            n: the number of validation examples, or one per set.
+
+        Example:
+            >>> run = Trajectory.from_history({"val_accuracy": [0.5, 0.9], "val_loss": [0.7, 0.3]})
+            >>> run.columns
+            mappingproxy({'accuracy': 'val_accuracy', 'nll': 'val_loss'})
+        """
+        from checkwise.readers import of_history  # which makes trajectories of logs
+
+        return of_history(
+            history, held_out=held_out, sources=sources, columns=columns, metrics=metrics, n=n
+        )
 
     @classmethod
     def from_predictions(

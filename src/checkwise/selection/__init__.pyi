@@ -95,8 +95,10 @@ from checkwise.selection.wording import cautions as cautions
 from checkwise.selection.wording import explain as explain
 from checkwise.selection.wording import guarded_answer as guarded_answer
 from checkwise.selection.wording import guarded_because as guarded_because
+from checkwise.selection.wording import in_brackets as in_brackets
 from checkwise.selection.wording import in_examples as in_examples
 from checkwise.selection.wording import in_words as in_words
+from checkwise.selection.wording import instead as instead
 from checkwise.selection.wording import is_loss as is_loss
 from checkwise.selection.wording import not_compared as not_compared
 from checkwise.selection.wording import not_usual as not_usual

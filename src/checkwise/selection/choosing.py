@@ -99,7 +99,7 @@ def select_many(
             "(`load_runs` returns one), or use `select` for a single run."
         )
     choice = Choice.of(rule, **settings)
-    groups: dict[tuple[str, str], tuple[RuleWithReason, dict[Key, Trajectory]]] = {}
+    groups: dict[tuple[str, ...], tuple[RuleWithReason, dict[Key, Trajectory]]] = {}
     chosen: dict[Key, Selection] = {}
     for key, run in runs.items():
         _check_trajectory(run)
@@ -107,7 +107,8 @@ def select_many(
             chosen[key] = _named(key, select, run, choice)
             continue
         asked = _named(key, rule_of, run, choice)
-        _, alike = groups.setdefault((asked.rule.name, asked.reason), (asked, {}))
+        alike_by = (asked.rule.name, asked.reason, repr(asked.params))
+        _, alike = groups.setdefault(alike_by, (asked, {}))
         alike[key] = run
     for asked, alike in groups.values():
         chosen |= _select_all(alike, asked, choice)

@@ -198,7 +198,8 @@ def check_tolerance(name: object = "fixed", alpha: float | None = None) -> Toler
 Directions = Mapping[str, Direction]
 
 HIGHER = frozenset((
-    "accuracy", "acc", "precision", "prec", "recall", "sensitivity", "specificity", "tpr", "tnr",
+    "accuracy", "accuracies", "acc", "precision", "prec", "recall", "sensitivity", "specificity",
+    "tpr", "tnr",
     "f1", "f2", "f1score", "fscore", "fbeta", "fmeasure", "auc", "auroc", "rocauc", "roc",
     "auprc", "prauc", "ap", "map", "iou", "miou", "jaccard", "dice", "mcc", "matthews", "kappa",
     "qwk", "r2", "rsquared", "pearson", "pearsonr", "spearman", "spearmanr", "correlation",
@@ -207,8 +208,8 @@ HIGHER = frozenset((
 ))  # fmt: skip
 LOWER = frozenset((
     "loss", "nll", "ce", "xent", "crossentropy", "logloss", "error", "errors", "err",
-    "misclassification", "perplexity", "ppl", "bpb", "bpc", "wer", "cer", "ter", "mer", "mae",
-    "mse", "rmse", "mape", "smape", "ece", "cwece", "mce", "brier", "fid", "kid",
+    "misclassification", "perplexity", "ppl", "bpb", "bpc", "wer", "cer", "eer", "ter", "mer",
+    "mae", "mse", "rmse", "mape", "smape", "ece", "cwece", "mce", "brier", "fid", "kid",
     "lpips", "kl", "divergence", "distance", "regret", "cost", "penalty", "fpr", "fnr", "latency",
     "time", "runtime", "seconds", "ms", "duration", "memory",
 ))  # fmt: skip

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from checkwise.errors import InputError, MissingMetricError
-from checkwise.records import Trajectory
+from checkwise.records import Trajectory, headline
+from checkwise.selection.built_in_rules import pure
 from checkwise.selection.choice import Choice
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.rulebook import Rule, get_rule, rules
@@ -23,7 +25,10 @@ PREFERRED = (DEFAULT_RULE, "ac-nll", "ac-cwece", "ac-ece", REFERENCE)
 WITHOUT_ACCURACY = "pure-nll"
 # For scores that the user names; its objectives where only the constraint is named, best first.
 NAMED_SCORES = "ac"
-USUAL_OBJECTIVES = (("nll", "cwece"), ("ece",))
+USUAL_OBJECTIVES = (("nll", "cwece"), ("ece",), ("loss",))
+# The tolerance of a score that stands in for accuracy.
+DELTA = "1%"
+NO_ACCURACY = "there is no accuracy"
 OBJECTIVES_NAMED = "objectives were named"
 REMEDY = (
     "save the logits of every checkpoint as step-000100/<domain>.npz (`checkwise predict` does) "
@@ -56,15 +61,19 @@ def default_rule(trajectory: Trajectory, choice: Choice) -> RuleWithReason:
 
     Raises:
         MissingMetricError: a parameter was given that only a rule with more metrics takes.
-        InputError: there is neither accuracy nor NLL, and no constraint was named.
+        InputError: there is neither accuracy, nor one score in its place, nor a loss, and no
+            constraint was named.
     """
     params, pooled = choice.params, set(unsplit(trajectory, choice))
     usable = [name for name in trajectory.metrics if name not in pooled]
     if params.get("objectives") is not None or params.get("constraint") is not None:
         return _named_scores(usable, params)
     wanted = get_rule(DEFAULT_RULE)
+    further: dict[str, Any] = {}
     if ACCURACY not in usable:
-        best, reason = _without_accuracy(usable), "there is no accuracy"
+        best, further = _without_accuracy(usable)
+        further = {name: value for name, value in further.items() if name not in params}
+        reason = NO_ACCURACY
     else:
         best = get_rule(next(name for name in PREFERRED if name in usable_rules(usable)))
         if best is wanted:
@@ -79,7 +88,7 @@ def default_rule(trajectory: Trajectory, choice: Choice) -> RuleWithReason:
                 f"Expected metrics for a rule that takes `{name}`, but {reason}, and {best.name} "
                 f"takes no `{name}`: leave it out, or name a {other}."
             )
-    return RuleWithReason(best, reason)
+    return RuleWithReason(best, reason, further)
 
 
 def unsplit(trajectory: Trajectory, choice: Choice) -> tuple[str, ...]:
@@ -119,10 +128,26 @@ def _named_scores(usable: list[str], params: Mapping[str, Any]) -> RuleWithReaso
     )
 
 
-def _without_accuracy(usable: list[str]) -> Rule:
-    rule = get_rule(WITHOUT_ACCURACY)
-    if set(usable).issuperset(rule.needs):
-        return rule
+def _without_accuracy(usable: list[str]) -> tuple[Rule, dict[str, Any]]:
+    """``ac`` on the score that stands in for accuracy, with the loss as objective.
+
+    With a loss alone, or a score alone, the best of it.
+    """
+    scores = headline(usable)
+    loss = next((name for name in ("nll", "loss") if name in usable), None)
+    if len(scores) == 1 and loss:
+        params = {"constraint": scores[0], "delta": DELTA, "objectives": (loss,)}
+        return get_rule(NAMED_SCORES), params
+    alone = scores or [name for name in [loss] if name]
+    if len(alone) == 1:
+        return _pure(alone[0]), {}
+    if scores:
+        raise InputError(
+            f"Expected accuracy or one score in its place, but this run has {listed(scores)}: say "
+            f"which has to be near its best, as in --constraint {scores[0]} --delta {DELTA} "
+            f"--objectives {loss or scores[1]}.",
+            code="ambiguous",
+        )
     first, *others = usable or ["f1"]
     raise InputError(
         "Expected accuracy or nll to choose by, but this run carries "
@@ -130,6 +155,20 @@ def _without_accuracy(usable: list[str]) -> Rule:
         f"best and what to choose by then, as in --constraint {first} --delta 0.5% --objectives "
         f"{(others or ['nll'])[0]}.",
         code="missing",
+    )
+
+
+def _pure(metric: str) -> Rule:
+    """The best value of one score; of the NLL, the rule of that name."""
+    if metric == "nll":
+        return get_rule(WITHOUT_ACCURACY)
+    return Rule(
+        f"pure-{metric}",
+        f"best {metric} over the whole run",
+        partial(pure, metric=metric),
+        needs=(metric,),
+        ties_by_accuracy=False,
+        needs_accuracy=False,
     )
 
 

@@ -474,8 +474,11 @@ class Selection:
 
     @property
     def feasible(self) -> BoolArray:
-        """Which checkpoints are within the tolerance of the best, dominated ones too."""
-        if self.guard_acted:
+        """Which checkpoints are within the tolerance of the best, dominated ones too.
+
+        All that the rule could choose, where it has no tolerance and the run no accuracy.
+        """
+        if self.guard_acted or (self._asked is None and ACCURACY not in self.columns):
             return self.ranking.eligible
         if self._asked is None:
             return self.columns.within(self.tolerance_pp)

@@ -15,7 +15,7 @@ from checkwise.metrics import METRICS
 from checkwise.records import ONLY_DOMAIN, Trajectory, words
 from checkwise.selection.choice import USUAL, plain
 from checkwise.selection.constraint import ACCURACY, FIXED, direction_of
-from checkwise.selection.defaults import OBJECTIVES_NAMED, PREFERRED, REFERENCE
+from checkwise.selection.defaults import NO_ACCURACY, OBJECTIVES_NAMED, PREFERRED, REFERENCE
 from checkwise.selection.guard import WITHIN_PP
 from checkwise.selection.rulebook import get_rule
 from checkwise.selection.standing import domain_weights
@@ -64,9 +64,42 @@ _OF_NLL: Final = frozenset(
 
 def explain(s: Selection) -> str:
     """The answer, what it costs and gains, why, and what to be careful about."""
-    first = [guarded_answer(s)] if s.guard_acted else [f"Use step {s.step}."]
+    first = (
+        [guarded_answer(s)] if s.guard_acted else [f"Use step {s.step}{in_brackets(instead(s))}."]
+    )
     why = [] if s.guard_acted else [because(s), not_compared(s)]
     return _together([*first, _standing(s), *why, *cautions(s)])
+
+
+def in_brackets(*parts: str) -> str:
+    """What is said behind something; nothing where there is nothing to say."""
+    said = "; ".join(filter(None, parts))
+    return f" ({said})" if said else ""
+
+
+def instead(s: Selection) -> str:
+    """Why this step, where a score stands in for accuracy; else nothing.
+
+    ``best.pt is step 41; within 1% of its mAP50-95, step 35 has the lowest loss``
+    """
+    if s.reason != NO_ACCURACY:
+        return ""
+    if not s.rule_used.optional:
+        return "" if s.looked_at[0] in ("nll", "loss") else _extremes(s, s.looked_at)
+    score, loss = called(s.trajectory, s.constraint), called(s.trajectory, s.looked_at[0])
+    order, near = s.columns.order_by(s.constraint), f"within {_tolerance(s)} of"
+    own = s.trajectory.own_best
+    if own is not None and own[1] != s.step:
+        name, step = own
+        places = np.flatnonzero(s.trajectory.steps == step)
+        whose = "its" if len(places) and order[places[0]] == order.min() else "the best"
+        return f"{name} is step {step}; {near} {whose} {score}, step {s.step} has the lowest {loss}"
+    if order[s.index] == order.min():
+        which = f"the best {score}" if own is None else f"{own[0]}, the best by {score}"
+        return f"{which}; no other {near} it has a lower {loss}"
+    best = s.trajectory.steps[best_index(s)]
+    which = "" if own is None else f"{own[0]}; "
+    return f"{which}{near} the best {score}, of step {best}, it has the lowest {loss}"
 
 
 def called(run: Trajectory, metric: str) -> str:
@@ -88,7 +121,7 @@ def is_loss(run: Trajectory) -> bool:
     """Whether what was read as NLL is a column that only says loss."""
     columns = [column for name, column in run.columns.items() if name.partition("[")[0] == "nll"]
     said = {word for column in columns for word in words(column)}
-    return "loss" in said and not said & _OF_NLL
+    return bool(said & {"loss", "losses"}) and not said & _OF_NLL
 
 
 def rule_in_words(s: Selection) -> str:
@@ -244,7 +277,7 @@ def because(s: Selection) -> str:
     if s.rule.startswith("pure-"):
         lowest = f"the lowest {called(s.trajectory, s.looked_at[0])}"
         if s.accuracy is None:
-            return f"There is no accuracy to go by, so {lowest} decides."
+            return f"There is no accuracy to go by, so {_extremes(s, s.looked_at)} decides."
         return f"It has {lowest} of {total}, whatever its accuracy."
     if s.rule_used.constrained or s.accuracy is None:
         return ""
@@ -305,7 +338,7 @@ def _extremes(s: Selection, names: Sequence[str]) -> str:
 def not_compared(s: Selection) -> str:
     """What another rule than the usual one leaves out, where the user named none."""
     reason = "" if s.guard_acted else s.reason
-    if not reason or s.rule.startswith("pure-") or reason == OBJECTIVES_NAMED:
+    if not reason or s.rule.startswith("pure-") or reason in (OBJECTIVES_NAMED, NO_ACCURACY):
         return ""
     absent = [name for name in ("nll", "cwece") if name not in s.trajectory.metrics]
     if s.rule not in PREFERRED or not absent or reason.startswith(AS_SET):

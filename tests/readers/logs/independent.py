@@ -1,6 +1,6 @@
 """A second reading of the real logs that shares nothing with checkwise's own.
 
-pandas reads CSV, json reads ``trainer_state.json``, the tensorboard package reads event files, and
+pandas reads CSV and TSV, json reads JSON, the tensorboard package reads event files, and
 MLflow's file store is read as text. Columns are found in lists of whole names. Numbers stay the
 text of the file until they are compared, as fractions. The choice is written out from SPEC §3.
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -23,10 +23,55 @@ from tests.requirements import SHARED
 REAL_LOGS = SHARED / "real-logs"
 EXPECTED = Path(__file__).with_name("real_logs_expected.csv")
 
+# Logs in `more`, which the list of the collection does not have: kind, repository, path.
+MORE = (
+    ("ultralytics", "FoyerD+ML_A4", "runs/detect/train/results.csv"),
+    ("ultralytics", "FoyerD+ML_A4", "runs/train-cls/exp/results.csv"),
+    ("ultralytics", "LuisFelipe25+training_model", "runs/train-cls/exp/results.csv"),
+    ("ultralytics", "caiozhj+YoloV8-Classify-images", "runs/classify/train/results.csv"),
+    ("table", "FoyerD+ML_A4", "outputs/vgg_training_metrics.csv"),
+    ("table", "IsaDash+FLAIR-Text-Classification", "loss.tsv"),
+    ("table", "mdhach+digit-recognizer", "history.csv"),
+    ("grid", "Shobhan5+Hyperparameter_tuning", "cv_results.csv"),
+    ("catboost", "ABM-Masum+accident-severity-prediction", "catboost_info"),
+    ("catboost", "ABM-Masum+accident-severity-prediction", "catboost_info/catboost_training.json"),
+    ("catboost", "ABM-Masum+accident-severity-prediction", "catboost_info/test_error.tsv"),
+    ("catboost", "ABM-Masum+accident-severity-prediction", "catboost_info/learn_error.tsv"),
+    ("history", "AlphaeusNg+Car-Type-Classification-Service", "training_history.json"),
+    ("history", "AntarcBall+handwriting_classify", "training_history.json"),
+    ("history", "Anway-Kapoor+BrainTumorClassification", "training_history.json"),
+    (
+        "history",
+        "DrunkMacintosh+EFFICIENTNET_B0-for-emotion-recognition-of-FER-2013-dataset",
+        "training_history.json",
+    ),
+    ("mm", "Areinaqiu+3035272042", "None.log.json"),
+    ("mm", "duanbo320+openmmlab_camp", "vis_data/scalars.json"),
+    ("detectron2", "Elbhnasy+Medical_Waste_Detection_Detectron2", "output/metrics.json"),
+    ("allennlp", "", "QAQdev+FRMiner-Training-Results"),
+    ("dvclive", "abhraimrb+pytorch-dvc", "dvclive"),
+)
+# Scores where there is no accuracy, and whether more is better.
+SCORES = {
+    "eval_f1": ("f1", True),
+    "eval_wer": ("wer", False),
+    "DEV_F1": ("F1", True),
+    "metrics/mAP50-95(B)": ("mAP50-95", True),
+    "metrics/mAP50(B)": ("mAP50", True),  # beside the other, for best.pt alone
+    "AP": ("AP", True),
+    "test/RMSE": ("RMSE", False),
+}
+PARTS = ("val/box_loss", "val/cls_loss", "val/dfl_loss")
+
 ACCURACIES = (
     "val_acc", "val_accuracy", "valid_accuracy", "val_acc_epoch", "eval_accuracy", "eval/accuracy",
+    "valid/acc", "metrics/accuracy_top1", "accuracy/top1", "Val Accuracy (%)", "val/acc",
+    "validation_accuracy", "val_categorical_accuracy",
 )  # fmt: skip
-LOSSES = ("val_loss", "valid_loss", "val_loss_epoch", "eval_loss", "eval/loss")
+LOSSES = (
+    "val_loss", "valid_loss", "val_loss_epoch", "eval_loss", "eval/loss", "valid/loss", "DEV_LOSS",
+    "Val Loss", "val/loss", "validation_loss",
+)  # fmt: skip
 # Tags that are validation only because their file lies in a folder `validation`.
 IN_VALIDATION = {
     "accuracy": ("validation/epoch_accuracy", "validation/accuracy"),
@@ -45,7 +90,8 @@ class Account:
 
     ``reason`` says in a word why nothing can be read: ``training`` (no validation at all), ``test``
     (test columns only), ``outputs`` (several outputs of a model), ``batches`` (values of single
-    batches), ``console`` (no log but a console's output).
+    batches), ``console`` (no log but a console's output), ``grid`` (a search, no training),
+    ``epochs`` (one epoch in every row).
     """
 
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -55,10 +101,23 @@ class Account:
     reason: str = ""
 
     def choice(self) -> int:
-        """AC-NLL with δ = 0.5 points; without accuracy pure NLL; without a loss source accuracy."""
+        """AC-NLL with δ = 0.5 points; without a loss source accuracy.
+
+        Without accuracy the lowest loss within 1% of the best score, or the best of what is there.
+        """
         accuracy = [_mean(row) for row in self.values.get("accuracy", [])]
         nll = [_mean(row) for row in self.values.get("nll", [])]
         places = range(len(self.steps))
+        scores = [(name, up) for name, up in SCORES.values() if name in self.values]
+        if scores:
+            (name, up), *_ = scores
+            sign = -1 if up else 1  # less is better
+            score = [sign * _mean(row) for row in self.values[name]]
+            loss = [_mean(row) for row in self.values.get("loss", self.values.get("nll", []))]
+            edge = min(score) + abs(min(score)) / 100 if loss else min(score)
+            near = [t for t in places if score[t] <= edge]
+            rank = loss or score
+            return self.steps[min(near, key=lambda t: (rank[t], score[t], self.steps[t]))]
         if not nll:
             return self.steps[min(places, key=lambda t: (-accuracy[t], self.steps[t]))]
         if not accuracy:
@@ -75,12 +134,23 @@ def _mean(row: list[Decimal]) -> Fraction:
 def index() -> list[dict[str, str]]:
     """The rows of the collection's own list."""
     with (REAL_LOGS / "index.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+        listed = list(csv.DictReader(file))
+    more = []
+    for kind, repository, path in MORE:
+        place = REAL_LOGS / "more" / repository / path
+        source = place.parent if place.is_dir() else place
+        file = source.relative_to(REAL_LOGS).as_posix()
+        more.append({"kind": kind, "repo": repository or "-", "path": path, "file": file})
+    return [*listed, *more]
 
 
 def read(row: Mapping[str, str]) -> Account:
     """The account of one file of the collection."""
     path, kind = REAL_LOGS / row["file"], row["kind"]
+    if kind in MORE_KINDS:
+        return _account(MORE_KINDS[kind](path, row))
+    if kind == "grid":
+        return Account(reason="grid")
     if kind.startswith("domainbed"):
         return Account(reason="console")
     if kind.startswith("hf"):
@@ -95,7 +165,13 @@ def read(row: Mapping[str, str]) -> Account:
     return _account(_csv(path))
 
 
-def _account(cells: Mapping[str, Cells]) -> Account:
+def _account(cells: dict[str, Cells]) -> Account:
+    if set(PARTS) <= set(cells):
+        parts = zip(*(cells.pop(part) for part in PARTS), strict=True)
+        summed = [(part[0][0], str(sum(Decimal(text) for _, text in part))) for part in parts]
+        cells[" + ".join(PARTS)] = summed
+    if "metrics/accuracy_top1" in cells and not {"time", "lr/0"} & set(cells):
+        cells.pop("val/loss")  # Ultralytics took the softmax twice until it logged the time
     columns = _columns(cells)
     if not columns:
         return Account(reason=_reason(cells))
@@ -105,6 +181,8 @@ def _account(cells: Mapping[str, Cells]) -> Account:
         by_step[column] = {}
         for step, text in cells[column]:
             by_step[column].setdefault(step, text)
+        if len(by_step[column]) == 1 and len(cells[column]) > 2:
+            return Account(reason="epochs")
         if len(cells[column]) >= 2 * len(by_step[column]) > 2:
             return Account(reason="batches")
     steps = sorted(set.intersection(*(set(by_step[column]) for column in read)))
@@ -136,6 +214,11 @@ def _columns(cells: Mapping[str, Cells]) -> dict[str, tuple[str, ...]]:
         "nll": (*LOSSES, *IN_VALIDATION["nll"]),
     }
     named = {metric: [c for c in names if c in cells] for metric, names in lists.items()}
+    if "test/loss" in cells and "valid/loss" not in cells:
+        return {}  # which of YOLOv5 are of test too
+    if not named["accuracy"]:
+        named |= {name: [column] for column, (name, _) in SCORES.items() if column in cells}
+    named["loss"] = [c for c in cells if "+" in c]
     if not named["accuracy"] and _outputs(cells):
         return {}
     assert all(len(names) < 2 for names in named.values()), named
@@ -151,7 +234,7 @@ def _outputs(cells: Mapping[str, Cells]) -> list[str]:
 def _reason(cells: Mapping[str, Cells]) -> str:
     if _outputs(cells):
         return "outputs"
-    if any(name.startswith("test_") for name in cells):
+    if any(name.startswith(("test_", "test/")) for name in cells):
         return "test"
     return "training"
 
@@ -175,9 +258,11 @@ def _shortest(number: float) -> Decimal:
 def _csv(path: Path) -> dict[str, Cells]:
     import pandas as pd
 
-    frame = pd.read_csv(path, dtype=str)
-    axis = "step" if "step" in frame else "epoch"
-    others = [name for name in frame if name not in ("step", "epoch")]
+    separator = "\t" if path.suffix == ".tsv" else ","
+    frame = pd.read_csv(path, dtype=str, sep=separator, skipinitialspace=True)
+    frame.columns = frame.columns.str.strip()
+    axis = next(name for name in ("step", "epoch", "EPOCH", "Epoch") if name in frame)
+    others = [name for name in frame if name not in ("step", "epoch", "EPOCH", "Epoch")]
     filled = {name: frame[[axis, name]].dropna() for name in others}
     return {
         str(name): [(int(float(step)), text) for step, text in part.itertuples(index=False)]
@@ -224,6 +309,75 @@ def _file_store(path: Path) -> dict[str, Cells]:
     return cells
 
 
+def _catboost(path: Path, row: Mapping[str, str]) -> dict[str, Cells]:
+    """Numbers of trees, one more than the iteration."""
+    if path.is_dir() or path.suffix == ".json":
+        file = path / "catboost_info" / "catboost_training.json" if path.is_dir() else path
+        document = json.loads(file.read_text(), parse_float=str)
+        names = [one["name"] for one in document["meta"]["test_metrics"]]
+        found: dict[str, Cells] = {}
+        for one in document["iterations"]:
+            for name, value in zip(names, one["test"], strict=True):
+                found.setdefault(f"test/{name}", []).append((one["iteration"] + 1, str(value)))
+        return found
+    if path.name.startswith("learn"):
+        return {}
+    lines = [line.split("\t") for line in path.read_text().splitlines()]
+    return {f"test/{lines[0][1]}": [(int(k) + 1, value) for k, value in lines[1:]]}
+
+
+def _history(path: Path, row: Mapping[str, str]) -> dict[str, Cells]:
+    """The longest lists, counted from 0."""
+    document = json.loads(path.read_text(), parse_float=str)
+    lists = {name: value for name, value in document.items() if isinstance(value, list)}
+    longest = max(map(len, lists.values()))
+    return {
+        name: [(k, str(value)) for k, value in enumerate(values)]
+        for name, values in lists.items()
+        if len(values) == longest
+    }
+
+
+def _mm(path: Path, row: Mapping[str, str]) -> dict[str, Cells]:
+    """Rows without the learning rate of training, or of mode val, at their epoch."""
+    cells: dict[str, Cells] = {}
+    for line in path.read_text().splitlines():
+        one = json.loads(line, parse_float=str)
+        if one.get("mode") == "val" or ("mode" not in one and "lr" not in one and "step" in one):
+            for name, value in one.items():
+                cells.setdefault(name, []).append((one.get("epoch", one.get("step")), str(value)))
+    return cells
+
+
+def _allennlp(path: Path, row: Mapping[str, str]) -> dict[str, Cells]:
+    cells: dict[str, Cells] = {}
+    for epoch in range(10):
+        file = path / row["path"] / f"metrics_epoch_{epoch}.json"
+        for name, value in json.loads(file.read_text(), parse_float=str).items():
+            cells.setdefault(name, []).append((epoch, str(value)))
+    return cells
+
+
+def _dvclive(path: Path, row: Mapping[str, str]) -> dict[str, Cells]:
+    root = path / "dvclive" / "plots" / "metrics"
+    return {
+        f"{split}/{name}": _csv(root / split / f"{name}.tsv")[name]
+        for split, name in (("train", "loss"), ("val", "acc"), ("val", "loss"))
+    }
+
+
+MORE_KINDS: dict[str, Callable[[Path, Mapping[str, str]], dict[str, Cells]]] = {
+    "ultralytics": lambda path, row: _csv(path),
+    "table": lambda path, row: _csv(path),
+    "catboost": _catboost,
+    "history": _history,
+    "mm": _mm,
+    "detectron2": lambda path, row: {},
+    "allennlp": _allennlp,
+    "dvclive": _dvclive,
+}
+
+
 def expected_row(row: Mapping[str, str]) -> dict[str, str]:
     """The line of ``real_logs_expected.csv`` for one file."""
     account = read(row)
@@ -234,6 +388,8 @@ def expected_row(row: Mapping[str, str]) -> dict[str, str]:
         "outcome": "refused" if account.reason else "read",
         "accuracy": columns.get("accuracy", ""),
         "nll": columns.get("nll", ""),
+        "score": " ".join(columns.get(name, "") for name, _ in SCORES.values()).strip(),
+        "loss": columns.get("loss", ""),
         "percent": "yes" if account.percent else "no",
         "evaluations": str(len(account.steps)),
         "choice_or_reason": account.reason or str(account.choice()),

@@ -11,6 +11,7 @@ import json
 import shutil
 import sqlite3
 import struct
+import zlib
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import cache
@@ -50,21 +51,31 @@ def seeds() -> tuple[Path, ...]:
     logs += sorted(MATERIAL.glob("trackers/ray/*/progress.csv"))
     logs = [path for path in dict.fromkeys(logs) if path.stat().st_size <= LARGEST_SEED]
     stores = [MATERIAL / "trackers" / name for name in ("mlflow.sql", "trackio.sql", "mlruns")]
-    return (*logs, *stores)
+    return (*logs, *stores, *more_seeds())
+
+
+@cache
+def more_seeds() -> tuple[Path, ...]:
+    """Logs of the kinds in ``material/more``, alone and in their folders."""
+    files = [path for path in sorted(MATERIAL.glob("more/*/**/*")) if path.is_file()]
+    folders = [MATERIAL / "more" / name for name in ("allennlp", "catboost", "dvclive", "mm0")]
+    return (*files, *folders)
 
 
 def kind(seed: Path) -> str:
     """What a log is, in a word."""
     if "tfevents" in seed.name:
         return "events"
+    if seed in more_seeds():
+        return seed.relative_to(MATERIAL / "more").parts[0]
     names = {".sql": "database", ".json": "JSON", "": "folder"}
     return names.get(seed.suffix, "CSV")
 
 
-def damaged(number: int, folder: Path) -> Path:
-    """The damaged log of a number, written into an empty folder."""
+def damaged(number: int, folder: Path, every: tuple[Path, ...] | None = None) -> Path:
+    """The damaged log of a number, written into an empty folder; by default of all seeds."""
     draw = Random(number)
-    every = seeds()
+    every = every or seeds()
     seed = every[number % len(every)]
     if seed.suffix == ".sql":
         return _store(draw, seed, folder / f"{seed.stem}.db")
@@ -75,7 +86,7 @@ def damaged(number: int, folder: Path) -> Path:
             path.write_bytes(_text(draw, path.read_bytes()))
         return folder / seed.name
     content = seed.read_bytes()
-    content = _events(draw, content) if "tfevents" in seed.name else _text(draw, content)
+    content = _damage(seed)(draw, content)
     name = seed.name if draw.random() < 0.9 else seed.stem[:20] + draw.choice(SUFFIXES)
     path = folder / name
     path.write_bytes(content)
@@ -214,6 +225,29 @@ def _spoilt(draw: Random, value: Any) -> Any:
     if isinstance(value, list):
         return [_spoilt(draw, inner) for inner in value if draw.random() > 0.01]
     return value
+
+
+def _records(draw: Random, content: bytes) -> bytes:
+    """Records of W&B with right checksums after the damage, or without."""
+    if draw.random() < 0.3:
+        return draw.choice((flip, cut, insert, remove, repeat))(draw, content)
+    payloads, place = [], 7
+    while place + 7 <= len(content):
+        (length,) = struct.unpack_from("<H", content, place + 4)
+        payloads.append(content[place + 7 : place + 7 + length])
+        place += 7 + length
+    for _ in range(_times(draw)):
+        at = draw.randrange(len(payloads))
+        payloads[at] = draw.choice((flip, cut, insert, remove))(draw, payloads[at])
+    framed = [
+        struct.pack("<IHB", zlib.crc32(one, zlib.crc32(b"\x01")), len(one), 1) + one
+        for one in payloads
+    ]
+    return content[:7] + b"".join(framed)
+
+
+def _damage(seed: Path) -> Callable[[Random, bytes], bytes]:
+    return _events if "tfevents" in seed.name else _records if seed.suffix == ".wandb" else _text
 
 
 TEXT: tuple[Callable[[Random, bytes], bytes], ...] = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.readers.logs.mutations import damaged, seeds
+from tests.readers.logs.mutations import damaged, more_seeds, seeds
 from tests.readers.logs.outcomes import outcome
 
 BATCHES, OF = 12, 25
@@ -24,3 +24,12 @@ def test_damaged_logs(batch: int, tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         assert outcome(damaged(number, folder)) in ("answer", "refused"), number
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_damaged_logs_of_more_kinds(batch: int, tmp_path: Path) -> None:
+    for number in range(batch * OF, (batch + 1) * OF):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        result = outcome(damaged(number, folder, more_seeds()))
+        assert result in ("answer", "refused"), number

@@ -25,6 +25,8 @@ MESSAGES = {
     "outputs": "outputs with one each",
     "batches": "single batches",
     "console": "printed on the console",
+    "grid": "grid search",
+    "epochs": "count on",
 }
 # Logs whose best checkpoint makes at most 5 errors: the earliest near the best.
 GUARDED = {
@@ -32,7 +34,17 @@ GUARDED = {
     "AKBoles+Voice-Identification__training.log": 6,
     "Rodwanbagdadi+BERT_model": 125,
 }
-RULES = {("accuracy", "nll"): "ac-nll", ("nll",): "pure-nll", ("accuracy",): "source-acc"}
+RULES = {
+    ("accuracy", "nll"): "ac-nll",
+    ("nll",): "pure-nll",
+    ("accuracy",): "source-acc",
+    ("f1", "nll"): "ac",
+    ("nll", "wer"): "ac",
+    ("F1", "nll"): "ac",
+    ("loss", "mAP50", "mAP50-95"): "ac",
+    ("AP",): "pure-AP",
+    ("RMSE",): "pure-RMSE",
+}
 
 
 def _expected() -> list[dict[str, str]]:
@@ -75,6 +87,7 @@ def test_the_list_covers_enough() -> None:
     kinds = Counter(row["kind"].removesuffix("-short") for row in ROWS if row["outcome"] == "read")
     assert sum(kinds.values()) >= 60
     assert len(kinds) >= 6
+    assert sum(1 for row in ROWS if row["file"].startswith("more")) >= 20
 
 
 @requires("shared")

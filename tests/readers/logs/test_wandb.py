@@ -167,7 +167,7 @@ def test_a_history_is_read_along_the_steps_of_the_training(tmp_path: Path) -> No
     assert cells(log, "eval/loss") == [(200, 1.5), (400, 1.25)]
 
 
-def test_an_offline_run_says_what_to_do(tmp_path: Path) -> None:
+def test_an_offline_run_without_history_says_what_to_do(tmp_path: Path) -> None:
     folder = tmp_path / "wandb" / "offline-run-20260101_120000-abc"
     folder.mkdir(parents=True)
     file = folder / "run-abc.wandb"
