@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,9 +70,13 @@ class JsonLines:
         self.notes: tuple[str, ...] = ()
         self._is_checked = False  # for keys that stand twice
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Generator[Line]:
+        # An error that is kept would keep the file open.
+        with closing(self._texts()) as texts:
+            yield from self._lines(texts)
+
+    def _lines(self, texts: Iterator[tuple[int, bytes]]) -> Iterator[Line]:
         is_first = True
-        texts = self._texts()
         for number, text in texts:
             where = f"{self.path} line {number}"
             try:
@@ -102,7 +107,7 @@ class JsonLines:
                 code="empty",
             )
 
-    def _texts(self) -> Iterator[tuple[int, bytes]]:
+    def _texts(self) -> Generator[tuple[int, bytes]]:
         """Every line with something in it, and its number."""
         number, left = 0, self.size
         with opened(self.path) as file:

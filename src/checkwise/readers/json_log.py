@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,8 @@ def read(path: Path, request: Request) -> list[LoadedRun] | list[Log]:
     if isinstance(document, list) and document:
         return _read_records(_lines(document, path), path, request)
     lines = JsonLines(path)
-    first = next(iter(lines))
+    with closing(iter(lines)) as records:
+        first = next(records)
     if domainbed.is_domainbed_log(first):
         return domainbed.read(lines, path, request)
     if swad.is_swad_log(first):

@@ -139,8 +139,8 @@ def index() -> list[dict[str, str]]:
     for kind, repository, path in MORE:
         place = REAL_LOGS / "more" / repository / path
         source = place.parent if place.is_dir() else place
-        file = source.relative_to(REAL_LOGS).as_posix()
-        more.append({"kind": kind, "repo": repository or "-", "path": path, "file": file})
+        name = source.relative_to(REAL_LOGS).as_posix()
+        more.append({"kind": kind, "repo": repository or "-", "path": path, "file": name})
     return [*listed, *more]
 
 

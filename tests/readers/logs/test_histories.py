@@ -61,7 +61,8 @@ def test_what_stands_beside_the_lists_is_named() -> None:
 
 
 def test_what_is_no_history_is_refused() -> None:
-    for given in ({}, 3, {"val_acc": 0.5}, "val_acc", []):
+    others: list[Any] = [{}, 3, {"val_acc": 0.5}, "val_acc", []]
+    for given in others:
         with refused("value: history"):
             cw.Trajectory.from_history(given)
     with refused("differs: 2 … 3"):

@@ -105,7 +105,7 @@ def test_mm_by_iterations(tmp_path: Path) -> None:
     (tmp_path / "iter_400.pth").write_bytes(b"weights")
     run = cw.load(path)
     assert run.steps.tolist() == [400]
-    assert (run.paths or ("",))[0].endswith("iter_400.pth")
+    assert str((run.paths or ("",))[0]).endswith("iter_400.pth")
     old = [
         row
         for k in range(1, 5)
