@@ -121,7 +121,7 @@ def test_scaling_leaves_predictions_alone_even_between_neighbouring_floats() -> 
 @pytest.mark.parametrize(
     ("given_", "message"),
     [
-        (([[1.0], [2.0]], [0, 0]), "value: 2 … 2, 1"),
+        (([[[1.0, 2.0]]], [0]), "value: 2 … 1, 1, 2"),
         (([], []), "value: 1"),
         (([[1.0, 2.0]], [2]), "value: 1 … 0"),
         (([[1.0, 2.0]], [0.5]), "value: float64"),

@@ -1,7 +1,4 @@
-"""A tiny Keras classifier on torch, data for it, and short trainings.
-
-``python -m tests.integrations.keras_models FOLDER SEED KILLS`` trains there and kills it again.
-"""
+"""A tiny Keras classifier on torch, data for it, and short trainings."""
 
 from __future__ import annotations
 
@@ -13,9 +10,6 @@ os.environ["KERAS_BACKEND"] = "torch"
 
 import keras
 import numpy as np
-
-from checkwise.integrations.keras import ReliabilityCheckpoint
-from tests.integrations import kills
 
 SIZES = {"a": 21, "b": 34}
 
@@ -43,23 +37,15 @@ def network(*, rate: float = 0.5, softmax: bool = False) -> Any:
 class Watch(keras.callbacks.Callback):  # type: ignore[misc, unused-ignore]
     """Keeps what the model says about the sets after every epoch; stands before the callback."""
 
-    def __init__(self, sets: dict[str, Any], folder: Path | None = None) -> None:
+    def __init__(self, sets: dict[str, Any]) -> None:
         super().__init__()
-        self.sets, self.folder = sets, folder
+        self.sets = sets
         self.seen: dict[int, dict[str, tuple[Any, Any]]] = {}
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         step = int(self.model.optimizer.iterations)
         outputs = {name: (self.model.predict_on_batch(x), y) for name, (x, y) in self.sets.items()}
         self.seen[step] = outputs
-        if self.folder is not None:
-            arrays = {
-                f"{name}_{kind}": a
-                for name, pair in outputs.items()
-                for kind, a in zip(("logits", "labels"), pair, strict=True)
-            }
-            np.savez(self.folder / "new.npz", **arrays)
-            (self.folder / "new.npz").replace(self.folder / f"{step}.npz")
 
 
 def fit(model: Any, *callbacks: Any, epochs: int = 4, **options: Any) -> Any:
@@ -68,28 +54,6 @@ def fit(model: Any, *callbacks: Any, epochs: int = 4, **options: Any) -> Any:
     return model.fit(x, y, epochs=epochs, callbacks=list(callbacks), **options)
 
 
-def train_in(folder: Path) -> None:
-    """Sixteen epochs in all; goes on from the last checkpoint if there is one."""
-    (folder / "seen").mkdir(exist_ok=True)
-    sets = validation_sets("a", "b")
-    callback = ReliabilityCheckpoint(
-        sets,
-        "ac-nc",
-        delta_pp=2,
-        dirpath=folder / "checkpoints",
-        kind="logits",
-        resume=True,
-        calibrator="ts-soften",
-    )
-    fit(network(rate=2.0), Watch(sets, folder / "seen"), callback, epochs=16)
-    (folder / "done").write_text(callback.best_model_path)
-
-
 def step_of(path: Path) -> int:
     """The step that a checkpoint holds."""
     return int(keras.models.load_model(path).optimizer.iterations)
-
-
-if __name__ == "__main__":
-    network()  # imports and compiles before the first fork
-    kills.main(train_in, ".keras", step_of)

@@ -1,4 +1,7 @@
-"""Kills a training again and again until it ends; a process that forks, since imports take long.
+"""Kills a Lightning training again and again until it ends; it forks, since imports take long.
+
+``python -m tests.integrations.kills FOLDER SEED KILLS``. What is tested is ``CheckpointFolder``, by
+which Keras saves as well.
 
 Prints, for every kill, what was on disk: the step that the journal chooses, the step of the file
 that it names, the number of checkpoints, and how many the rule may choose, before and after the
@@ -13,21 +16,20 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import checkwise as cw
+from tests.integrations.lightning_models import train_in
 from tests.killing import die_at, has_ended, in_child, was_killed
 
 OPERATIONS = ("mkdir", "fsync", "rename", "replace", "symlink", "unlink", "pwrite", "open")
 JOURNAL = "checkwise.jsonl"
 
 
-def main(train_in: Callable[[Path], None], ending: str, step_of: Callable[[Path], int]) -> None:
-    """For ``python -m MODULE FOLDER SEED KILLS``."""
+def main() -> None:
     folder, draw, kills = Path(sys.argv[1]), random.Random(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
     cw.metrics.evaluate(logits=[[1.0, 0.0, 0.0]], labels=[0])  # compiled before the first fork
@@ -44,7 +46,7 @@ def main(train_in: Callable[[Path], None], ending: str, step_of: Callable[[Path]
             wait(child, folder / "checkpoints", draw, within_a_save=kill % 3 == 1)
             os.kill(child, signal.SIGKILL)
         killed = was_killed(child)
-        found = state(folder / "checkpoints", ending, step_of)
+        found = state(folder / "checkpoints")
         print(json.dumps({"killed": killed, **found}), flush=True)
         if not killed:
             break
@@ -70,9 +72,14 @@ def is_saving(checkpoints: Path) -> bool:
     return any(name.startswith(".") and name.endswith(".saving") for name in names)
 
 
-def state(checkpoints: Path, ending: str, step_of: Callable[[Path], int]) -> dict[str, Any]:
+def step_of(path: Path) -> int:
+    """The step that a checkpoint holds; only plain data is unpickled."""
+    return int(torch.load(path, weights_only=True)["global_step"])
+
+
+def state(checkpoints: Path) -> dict[str, Any]:
     """What a reader finds."""
-    files = {*checkpoints.glob(f"*{ending}"), *checkpoints.glob(f".*{ending}.part*")}
+    files = {*checkpoints.glob("*.ckpt"), *checkpoints.glob(".*.ckpt.part*")}
     there = len([path for path in files if not path.is_symlink()])
     journal = checkpoints / JOURNAL
     if not journal.exists() or b"\n" not in journal.read_bytes():  # killed before its first line
@@ -94,3 +101,7 @@ def state(checkpoints: Path, ending: str, step_of: Callable[[Path], int]) -> dic
 
 def selector(journal: Path) -> cw.LiveSelector:
     return cw.LiveSelector("ac-nc", delta_pp=2, journal=journal, read_only=True)
+
+
+if __name__ == "__main__":
+    main()

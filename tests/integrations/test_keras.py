@@ -90,6 +90,52 @@ def test_the_choice_is_that_of_select_on_the_same_predictions(
     assert cw.select(cw.load(tmp_path)).step == offline.step
 
 
+@pytest.mark.parametrize("given", ["validation_data", "validation_split", "a data set"])
+def test_the_validation_data_of_fit_is_not_repeated(
+    tmp_path: Path, given: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, y = examples(64, 0)
+    held = (x[48:], y[48:])  # what fit splits off: the last quarter
+    options: dict[str, Any] = {"validation_split": 0.25} if given == "validation_split" else {}
+    if given == "validation_data":
+        options = {"validation_data": held, "validation_batch_size": 5}
+    elif given == "a data set":
+        rows = torch.utils.data.TensorDataset(*map(torch.tensor, held))
+        options = {"validation_data": torch.utils.data.DataLoader(rows, batch_size=5)}
+    watch, choosing = Watch({"validation": held}), callback(tmp_path, None, delta_pp=7)
+    fit(network(), watch, choosing, epochs=3, **options)
+    offline = cw.select(cw.Trajectory.from_predictions(watch.seen), "ac-nc", delta_pp=7)
+    assert choosing.selection is not None
+    assert choosing.selection.step == offline.step
+    assert choosing.selection.score == pytest.approx(offline.score, rel=1e-6)
+    (said,) = [
+        line for line in capsys.readouterr().err.splitlines() if "a checkpoint takes" in line
+    ]
+    assert "at most 3" in said
+
+
+def test_a_fit_without_validation_data_is_refused_after_the_first_epoch(tmp_path: Path) -> None:
+    with refused("missing: validation_data= … validation_split="):
+        fit(network(), callback(tmp_path, None), epochs=1)
+
+
+def test_one_unit_and_labels_0_and_1(tmp_path: Path) -> None:
+    """As most binary models are written; the same as two columns."""
+    x, y = examples(64, 0)
+    labels = (y > 0).astype(np.float32)[:, None]
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1, activation="sigmoid")])
+    model.compile(optimizer="sgd", loss="binary_crossentropy")
+    choosing = callback(tmp_path, None, kind="probs", predictions=True)
+    model.fit(x, labels, validation_data=(x, labels), epochs=2, verbose=0, callbacks=[choosing])
+    one = model.predict(x, verbose=0)
+    report = cw.metrics.evaluate(probs=np.hstack([1 - one, one]), labels=labels[:, 0].astype(int))
+    assert choosing.selection is not None
+    run = choosing.selection.trajectory
+    assert run.values["nll"][-1, 0] == pytest.approx(report.nll, rel=1e-6)
+    assert cw.load(tmp_path / "predictions").values["nll"][-1, 0] == pytest.approx(report.nll)
+
+
 def test_a_tolerance_that_compares_examples_chooses_as_select_does(tmp_path: Path) -> None:
     watch = Watch(SETS)
     choosing = ReliabilityCheckpoint(SETS, dirpath=tmp_path, kind="logits", tolerance="paired")

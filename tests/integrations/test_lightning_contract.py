@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.requirements import available, package, requires
@@ -139,10 +140,16 @@ def test_the_class_is_a_callback_and_importing_checkwise_stays_light() -> None:
 
 
 class Trained(Classifier):
-    """With its data, as LightningCLI trains it."""
+    """With its data, as LightningCLI trains it; its step returns nothing, as most do."""
 
     def __init__(self) -> None:
         super().__init__()
+
+    def forward(self, x: Any) -> Any:
+        return self.net(x)
+
+    def validation_step(self, *arguments: Any) -> None:
+        super().validation_step(*arguments)
 
     def train_dataloader(self) -> Any:
         return training_set()
@@ -158,8 +165,9 @@ def test_lightning_cli_builds_it_from_yaml(
     from lightning.pytorch.cli import LightningCLI
 
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
-    keep = {"class_path": "checkwise.selection.retention.KeepLast", "init_args": {"n": 2}}
+    keep = {"class_path": "checkwise.selection.KeepLast", "init_args": {"n": 2}}
     chosen = {"rule": "ac-nc", "delta_pp": 2, "domains": ["a", "b"], "weights": {"a": 1, "b": 2}}
+    chosen |= {"outputs": "forward", "predictions": True}
     callback = {
         "class_path": "checkwise.integrations.lightning.ReliabilityCheckpoint",
         "init_args": {**chosen, "dirpath": str(tmp_path / "run"), "keep": keep},
@@ -175,6 +183,9 @@ def test_lightning_cli_builds_it_from_yaml(
     assert type(made) is ReliabilityCheckpoint
     assert made.selection is not None
     assert made.selection.params["delta_pp"] == 2
+    run = cw.Trajectory.from_predictions(cli.model.predictions())
+    assert made.selection.step == cw.select(run, "ac-nc", delta_pp=2, weights={"a": 1, "b": 2}).step
+    np.testing.assert_allclose(made.selection.trajectory.values["nll"], run.values["nll"], 1e-6)
     assert Path(made.best_model_path).parent == tmp_path / "run"
 
 

@@ -22,7 +22,7 @@ KILLS = 8
 
 def test_the_choice_survives_every_kill(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.integrations.lightning_kills", tmp_path, "0", str(KILLS)],
+        [sys.executable, "-m", "tests.integrations.kills", tmp_path, "0", str(KILLS)],
         cwd=ROOT,
         capture_output=True,
         text=True,

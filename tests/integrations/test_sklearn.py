@@ -74,6 +74,10 @@ def test_failed_rows_are_left_out_and_missing_scores_named() -> None:
     with pytest.raises(cw.InputError) as refused:
         near_best("accuracy", then="neg_log_loss")(results([np.nan], [np.nan]))
     assert refused.value.code == "empty"
+    one_fold = {key: v for key, v in results([0.9], [-1.0]).items() if "split1" not in key}
+    with pytest.raises(cw.InputError) as refused:
+        near_best("accuracy", then="neg_log_loss", delta="1se")(one_fold)
+    assert refused.value.code == "unsupported"
     with pytest.raises(cw.InputError, match=r"f1.*accuracy.*neg_log_loss") as refused:
         near_best("f1", then="neg_log_loss")(results([0.9], [-1.0]))
     assert refused.value.code == "missing"

@@ -15,7 +15,7 @@ from tests.requirements import available
 
 available("transformers", "accelerate")
 
-from transformers import TrainerCallback
+from transformers import EarlyStoppingCallback, TrainerCallback
 
 from checkwise.integrations.transformers import ReliabilityCallback
 from tests.integrations.transformers_runs import (
@@ -114,6 +114,41 @@ def test_the_choice_can_return_to_an_earlier_step(tmp_path: Path) -> None:
     trainer.train()
     assert watch.choices == choices
     assert trainer.model.step.item() == choices[-1]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", None])
+def test_what_most_configurations_have(tmp_path: Path, metric: str | None) -> None:
+    """A limit of saves and early stopping by a plain metric: it stops, and the rule chooses."""
+    table, labels = script(RISING)
+    callback = ReliabilityCallback(rule="ac-nc", delta_pp=4)
+    higher = {"greater_is_better": True} if metric else {}  # the loss of this model only falls
+    args = arguments(tmp_path, steps=16, metric_for_best_model=metric, save_total_limit=1, **higher)
+    stopping = EarlyStoppingCallback(2)
+    trainer = scripted_trainer(args, table, labels, callback, callbacks=(stopping,))
+    with pytest.warns(cw.CheckwiseWarning, match="save_total_limit=1"):
+        trainer.train()
+    reached = {
+        step: cw.metrics.accuracy(logits=z, labels=y)
+        for step, said in outputs_of(table, labels).items()
+        for z, y in said.values()
+    }
+    better = [
+        step for step in reached if all(reached[step] > reached[s] for s in range(2, step, 2))
+    ]
+    last = (
+        min(s + 4 for s in better if s + 2 not in better and s + 4 not in better) if metric else 16
+    )
+    assert trainer.state.global_step == last
+    outputs = {step: said for step, said in outputs_of(table, labels).items() if step <= last}
+    chosen = offline(outputs, delta_pp=4)
+    assert callback.choice == trainer.model.step.item() == chosen.step
+    assert set(steps_on_disk(tmp_path)) == {*chosen.feasible_steps, last}
+    state = state_in(tmp_path / f"checkpoint-{last}")
+    assert state["best_global_step"] == chosen.step
+    assert state["best_model_checkpoint"] == str(tmp_path / f"checkpoint-{chosen.step}")
+    assert args.save_total_limit == 1
+    if metric:
+        assert state["best_metric"] == max(reached[step] for step in outputs)
 
 
 @pytest.mark.parametrize("log", ["main", "all"])

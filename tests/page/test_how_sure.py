@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 import checkwise as cw
 from checkwise.page.one_run import shares_shown
 from checkwise.study.report import write_report
 from tests.selection.example_runs import outputs
+
+ROWS = [("2", "5.0%", "50.0%"), ("1", "75.0%", "0.0%"), ("2", "95.0%", "100.0%")]
 
 
 def selection() -> cw.Selection:
@@ -41,3 +45,12 @@ def test_a_tolerance_from_the_examples_is_not_computed_anew_on_the_page(tmp_path
     page = write_report(chosen, tmp_path / "page.html").read_text()
     assert '"kind":"reported"' in page
     assert "not shown to be worse than the best by more than delta" in page
+
+
+def test_of_two_classes_the_page_has_the_calibration_of_class_1(tmp_path: Path) -> None:
+    assert 'id="class-1"' not in write_report(selection(), tmp_path / "page.html").read_text()
+    p, y = np.array([0.05, 0.05, 0.95, 0.95, 0.75]), np.array([0, 1, 1, 1, 0])
+    run = cw.Trajectory.from_predictions({1: {"val": (np.log(p / (1 - p)), y)}})
+    page = write_report(cw.select(run), tmp_path / "page.html").read_text()
+    cells = ["".join(f'<td class="num">{c}</td>' for c in row) for row in ROWS]
+    assert all(row in page for row in cells)

@@ -78,7 +78,7 @@ def test_folders_of_predictions_are_told_apart_by_their_place(tmp_path: Path) ->
     [
         ({"labels": [0, 1]}, "format: arrays labels"),
         ({"logits": [[0.0, 1.0]]}, "format: no labels"),
-        ({"logits": [0.0, 1.0], "labels": [0, 1]}, "format: 2"),
+        ({"logits": [[[0.0, 1.0]]], "labels": [0]}, "format: 1, 1, 2"),
         ({"logits": [["a", "b"]], "labels": [0]}, "format: type <U1"),
         ({"logits": [[0.0, 1.0]], "labels": ["a"]}, "format"),
     ],

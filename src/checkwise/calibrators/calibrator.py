@@ -27,6 +27,7 @@ from checkwise.metrics import (
     probabilities,
     to_floats,
     together,
+    two_columns,
 )
 from checkwise.words import counted
 
@@ -147,6 +148,7 @@ class Fitted:
     def apply(self, logits: Any) -> FloatArray:
         """Calibrated logits: their softmax are the calibrated probabilities."""
         z = to_floats(logits, "logits")
+        z = two_columns(z, "logits") if self.classes == 2 else z
         if z.ndim != 2 or z.shape[1] != self.classes:
             raise InputError(
                 f"Expected logits of shape [n, {self.classes}], as {self.name} was fitted on, but "

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics import FloatArray, IntArray, to_floats, to_numpy
+from checkwise.metrics import FloatArray, IntArray, binary, to_floats, to_numpy
 
 State: TypeAlias = Literal["fitted", "separable", "uniform", "flat"]
 
@@ -159,8 +159,7 @@ def check_examples(
     logits: Any, labels: Any, weights: Any = None
 ) -> tuple[FloatArray, IntArray, FloatArray]:
     """Logits, labels and weights as arrays; what cannot be fitted is refused."""
-    z = to_floats(logits, "logits")
-    y = to_numpy(labels, "labels")
+    z, y = binary(to_floats(logits, "logits"), to_numpy(labels, "labels"), "logits")
     if z.ndim != 2 or z.shape[1] < 2 or len(z) == 0:
         raise InputError(
             f"Expected logits of shape [n, C] with n of at least 1 and C of at least 2, but got "

@@ -178,8 +178,10 @@ def _put(network: nn.Module, state: Mapping[str, Tensor], folder: Path) -> None:
 
 
 def _logits(output: Any) -> Tensor:
-    """The logits of a network's output, in float32 or wider."""
+    """The logits of a network's output, in float32 or wider; of one unit, those of two classes."""
     logits: Tensor = output if isinstance(output, Tensor) else output.logits
+    if logits.ndim > 1 and logits.shape[-1] == 1:
+        logits = torch.cat([torch.zeros_like(logits), logits], dim=-1)
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 

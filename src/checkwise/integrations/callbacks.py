@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ from checkwise.selection import (
     parts,
     tolerance,
 )
-from checkwise.words import counted, listed, shown
+from checkwise.store import FileState
+from checkwise.words import bytes_shown, counted, listed, shown
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,18 @@ class Options:
         """The steps of an average if training stopped now, all or ``k`` spread over them."""
         within = self.average_within_pp
         return live.members(k, delta_pp=MEMBERS_DELTA_PP if within is None else within)
+
+    def say_disk(self, live: LiveSelector, planned: int) -> None:
+        """After the first save, say how much disk the checkpoints near the best may take."""
+        if len(live.checkpoints) != 1 or planned < 2:
+            return
+        (path,) = live.checkpoints.values()
+        size, free = FileState.of(path).bytes, shutil.disk_usage(path.parent).free
+        print(
+            f"checkwise: a checkpoint takes {bytes_shown(size)}. Those near the best stay: at most "
+            f"{planned}, {bytes_shown(planned * size)}, if all are; {bytes_shown(free)} are free.",
+            file=sys.stderr,
+        )
 
     def end(self, live: LiveSelection, folder: Path, *, of_keras: bool = False) -> None:
         """At the end of a training, log the selection, and say which checkpoints are averaged."""

@@ -105,6 +105,7 @@ class CheckpointFolder:
         self._folder = Path()
         self._newest: int | None = None
         self._continues = False
+        self.planned = 0  # how many checkpoints the training may make, where that is known
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_live": None}  # a journal has one writer
@@ -225,6 +226,7 @@ class CheckpointFolder:
         with self._writing():
             place.finish()
             live.saved(plan.number, place.path)
+            self.options.say_disk(live, self.planned)
             if outcome is not None:
                 live.add(plan.number, outcome.entries)
             self._newest = plan.number

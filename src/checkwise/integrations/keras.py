@@ -7,6 +7,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -20,7 +21,7 @@ from checkwise.integrations.folder import JOURNAL, CheckpointFolder, Plan
 from checkwise.integrations.live import LiveSelector
 from checkwise.integrations.tracker import PREFIX, Log, Tracker
 from checkwise.integrations.validation import Kind, ValidationSums, sets_to_read
-from checkwise.metrics import BANDWIDTH, BINS, to_numpy, whole
+from checkwise.metrics import BANDWIDTH, BINS, to_numpy, two_columns, whole
 from checkwise.selection import DEFAULT_RULE, Choice, Points, Policy, Selection
 from checkwise.store import check_writable
 from checkwise.words import shown
@@ -56,7 +57,7 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
     Args:
         validation: the validation sets by name, each ``(inputs, labels)`` or a data set of batches
             (a ``PyDataset``, a ``DataLoader``, …) that can be gone through again. One set needs no
-            name.
+            name; by default the one of ``fit``: its ``validation_data`` or ``validation_split``.
         rule: a name from ``cw.rules()``, or a whole ``cw.Choice``.
         dirpath: a folder of this machine for the checkpoints.
         kind: what the model returns, "logits" or "probs" (after a softmax or sigmoid). Never
@@ -75,7 +76,7 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
 
     def __init__(
         self,
-        validation: Any,
+        validation: Any = None,
         rule: str | Choice = DEFAULT_RULE,
         *,
         dirpath: str | os.PathLike[str],
@@ -122,9 +123,11 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             held_out=held_out,
             sources=sources,
         )
-        sets = named_sets(validation)
+        sets = {SINGLE: None} if validation is None else named_sets(validation)
         self._names = tuple(sets)
-        self._sets = {name: sets[name] for name in sets_to_read(self._names, held_out, sources)}
+        self._sets: dict[str, Any] = {
+            name: sets[name] for name in sets_to_read(self._names, held_out, sources)
+        }
         self._every = whole(every, "every", least=1)
         self._rows = whole(batch_size, "batch_size", least=1)
         self._folder = Path(os.path.abspath(dirpath))
@@ -133,6 +136,7 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             self._options, last=f"last{self._suffix}", go_on="pass resume=True"
         )
         self._newest: int | None = None  # how far training was at the newest checkpoint
+        self._checked = False
         self._reached: tuple[Callable[[], Any], int] = (lambda: None, 0)  # which model, and how far
         self.best_model_path = self.last_model_path = ""
 
@@ -167,8 +171,9 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             self._checkpoints.check_continues(told=goes_on)
             self._newest = self._step() if goes_on else None
             self._follow(plan)
-            for name, data in self._sets.items():
-                self._check(name, data)
+            self._checkpoints.planned = -(-int(self.params.get("epochs") or 0) // self._every)
+            self._checked = False
+            self._check_sets()
         except BaseException:
             self._checkpoints.close()
             raise
@@ -187,9 +192,10 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
                 stacklevel=2,
             )
             return
+        self._check_sets(begun=True)
         entries: dict[str, Any] = dict.fromkeys(self._names)  # what is held out is not read
         for name, data in self._sets.items():
-            entries[name] = self._measure(name, data)
+            entries[name] = self._measure(name, self._of_fit() if data is None else data)
         outcome = self._checkpoints.weigh(step, entries)
         plan = self._checkpoints.plan(step, outcome, partial(self._name, epoch, step))
         with self._checkpoints.saving(plan):
@@ -272,14 +278,32 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
 
     def _measure(self, name: str, data: Any) -> Any:
         """What ``LiveSelector.add`` takes of one set; batches of a data set may be shuffled."""
-        in_order = isinstance(data, tuple | list)
+        in_order = data.in_order if isinstance(data, _OfFit) else isinstance(data, tuple | list)
         sums = self._sums(name, examples=self._options.needs_examples or in_order)
         for inputs, labels in batches(data, self._rows):
             sums.update(*self._said(inputs, labels, name))
         return sums.entry()
 
+    def _of_fit(self) -> _OfFit:
+        """The validation data of ``fit``, which it makes before its first validation."""
+        iterator = getattr(self.model, "_eval_epoch_iterator", None)
+        if iterator is None:
+            raise InputError(
+                "Expected validation data, but fit has none yet: give fit validation_data= or "
+                "validation_split=, with validation_freq=1, or name the sets in the callback.",
+                code="missing",
+            )
+        return _OfFit(iterator.data_adapter)
+
+    def _check_sets(self, *, begun: bool = False) -> None:
+        """Refuse, before any training where that is known, what would be refused later."""
+        if self._checked or (None in self._sets.values() and not begun):
+            return
+        for name, data in self._sets.items():
+            self._check(name, self._of_fit() if data is None else data)
+        self._checked = True
+
     def _check(self, name: str, data: Any) -> None:
-        """Refuse, before any training, what would be refused after the first epoch."""
         sums = self._sums(name, examples=False)
         for inputs, labels in batches(data, self._rows):
             values, integers = self._said(inputs, labels, name)
@@ -298,16 +322,35 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         """What the model says of a batch [n, C], and its labels [n]."""
         returned = self.model.predict_on_batch(inputs)
         values = np.asarray(self._outputs(returned) if self._outputs else returned)
+        values = two_columns(values, self._kind)  # of one unit, two classes
         if values.ndim != 2:
             shape = list(returned.shape) if hasattr(returned, "shape") else shown(returned)
             raise InputError(
                 f"Expected outputs [n, C] for the validation set {name!r}, but the model returned "
                 f"{shape}: pass outputs=lambda returned: …"
             )
-        if values.shape[1] == 1:  # one unit for two classes
-            other = np.zeros_like(values) if self._kind == "logits" else 1 - values
-            values = np.concatenate([other, values], axis=1)
         return values, as_integers(labels, name)
+
+
+@dataclass(frozen=True)
+class _OfFit:
+    """The validation data of a ``fit``, batch by batch."""
+
+    adapter: Any
+
+    @property
+    def in_order(self) -> bool:
+        """Whether it is arrays, which ``fit`` does not shuffle."""
+        return type(self.adapter).__name__ == "ArrayDataAdapter"
+
+    def __iter__(self) -> Iterator[Any]:
+        if type(self.adapter).__name__ == "GeneratorDataAdapter":
+            raise InputError(
+                "Expected validation data that can be gone through again, but fit has a generator: "
+                "give arrays or a data set.",
+                code="unsupported",
+            )
+        return iter(self.adapter.get_numpy_iterator())
 
 
 def _refuse_processes() -> None:

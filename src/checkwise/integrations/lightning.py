@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from math import isinf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from weakref import proxy
 
 from checkwise.errors import CheckwiseError, CheckwiseWarning, InputError, naming_extras
@@ -82,7 +83,9 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             ``ModelCheckpoint``.
         filename: as for ``ModelCheckpoint``.
         logits, labels: keys of what ``validation_step`` returns.
-        outputs: ``outputs(returned, batch) -> (logits, labels)``, in place of the two keys.
+        outputs: ``outputs(returned, batch) -> (logits, labels)``, in place of the two keys; or
+            "forward", where ``validation_step`` returns neither: the module is called once more
+            with the inputs of each batch of (inputs, labels), and returns logits.
         keep, average_within_pp, predictions, calibrator, tracker: as for every callback, see
             ``checkwise.integrations.callbacks.Options``.
         log, bins, bandwidth, held_out, sources: the same.
@@ -104,7 +107,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         filename: str | None = None,
         logits: str = "logits",
         labels: str = "labels",
-        outputs: Outputs | None = None,
+        outputs: Literal["forward"] | Outputs | None = None,
         keep: Policy | None = None,
         average_within_pp: Points | None = None,
         predictions: bool | str | os.PathLike[str] = False,
@@ -136,7 +139,8 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 f"Expected a folder of this machine as dirpath, but got {dirpath}: what is saved "
                 "there cannot be synced before older checkpoints are deleted."
             )
-        check_function(outputs, "outputs", "outputs=lambda returned, batch: (logits, labels)")
+        if outputs != "forward":
+            check_function(outputs, "outputs", "outputs=lambda returned, batch: (logits, labels)")
         super().__init__(
             dirpath=dirpath,
             filename=filename,
@@ -258,6 +262,7 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             told = self._goes_on(trainer)
             decided_once(trainer, lambda: self._checkpoints.check_continues(told=told))
             self._newest = _step(trainer, pl_module) if self._resumes else None
+            self._checkpoints.planned = _planned(trainer)
             self._trained_in = self.dirpath
 
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
@@ -298,7 +303,16 @@ class ReliabilityCheckpoint(ModelCheckpoint):
     ) -> None:
         """Add a batch to the sums of its validation set."""
         if self._sums and (part := self._sums[dataloader_idx]) is not None:
-            part.update(*self._outputs(outputs, batch))
+            if not isinstance(self._outputs, str):
+                part.update(*self._outputs(outputs, batch))
+                return
+            if not isinstance(batch, tuple | list) or len(batch) < 2:
+                raise InputError(
+                    'Expected batches of (inputs, labels) for outputs="forward", but got '
+                    f"{type(batch).__name__}: pass outputs=lambda returned, batch: …"
+                )
+            with trainer.strategy.precision_plugin.val_step_context():
+                part.update(pl_module(batch[0]), batch[1])
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Measure the checkpoint, decide, and log."""
@@ -485,6 +499,17 @@ def _step(trainer: Any, module: Any) -> int:
     return int(trainer.fit_loop.total_batch_idx) + 1
 
 
+def _planned(trainer: Any) -> int:
+    """How many validations a training may have; 0 where that is not known."""
+    epochs, batches = trainer.max_epochs or 0, trainer.num_training_batches
+    every, of_epochs = trainer.val_check_batch, trainer.check_val_every_n_epoch
+    if epochs < 1 or not every or isinf(batches) or isinf(every):
+        return 0
+    if of_epochs is None:
+        return int(epochs * batches // every)
+    return int(max(1, batches // every) * (epochs // of_epochs))
+
+
 def _cut_short(trainer: Any, read: Iterable[bool]) -> bool:
     """Whether ``limit_val_batches`` ends a validation that is read before its last batch."""
     if trainer.limit_val_batches == 1.0 and isinstance(trainer.limit_val_batches, float):
@@ -523,5 +548,6 @@ class ByKey:
         came = list(returned) if isinstance(returned, Mapping) else type(returned).__name__
         raise InputError(
             f"Expected validation_step to return {{{self.logits!r}: …, {self.labels!r}: …}}, but "
-            f"got {came}: return them, or pass outputs= or the keys to ReliabilityCheckpoint."
+            f"got {came}: return them, or pass to ReliabilityCheckpoint the keys, or "
+            'outputs="forward", which calls the module once more.'
         )

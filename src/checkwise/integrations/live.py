@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from checkwise.calibrators import get_calibrator
-from checkwise.errors import CheckwiseWarning, InputError
+from checkwise.errors import CheckwiseWarning, InputError, naming_extras
+from checkwise.integrations.validation import ValidationSums, in_order, sets_to_read
 from checkwise.metrics import BANDWIDTH, BINS, Groups
 from checkwise.records import CheckpointRecord, Trajectory, check_step, packed_numbers
 from checkwise.selection import (
@@ -250,6 +251,38 @@ class LiveSelector(LiveSelection):
         self._recorder.groups.update(self._history.groups)
         self._without_weights = self._history.without_weights
         self._selection = self._trajectory = None
+
+    def evaluate(self, step: int, model: Any, sets: Mapping[str, Iterable[Any]]) -> None:
+        """``add`` what a network of PyTorch says of validation sets, in evaluation mode.
+
+        Args:
+            step: the training step.
+            model: called with the inputs of a batch; gives logits [n, C], or [n] of class 1 of two.
+            sets: domain → batches of inputs and labels, as a ``DataLoader`` has them.
+        """
+        with naming_extras():
+            import torch
+        recorder, outputs = self._recorder, dict.fromkeys(sets)
+        device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
+        modes = [(module, module.training) for module in model.modules()]
+        model.eval()
+        try:
+            for name in sets_to_read(tuple(sets), recorder.held_out, recorder.sources):
+                sums = ValidationSums(
+                    name,
+                    recorder.bins,
+                    recorder.bandwidth,
+                    examples=self.needs_examples or in_order(sets[name]),
+                    logits=recorder.keeps_logits,
+                )
+                for inputs, labels in sets[name]:
+                    with torch.no_grad():
+                        sums.update(model(inputs.to(device)), labels)
+                outputs[name] = sums.entry()
+        finally:
+            for module, training in modes:
+                module.training = training
+        self.add(step, outputs)
 
     def saved(self, step: int, path: str | os.PathLike[str]) -> None:
         """Say that the weights of a step have been saved, as a file or a folder.

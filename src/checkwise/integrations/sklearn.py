@@ -77,4 +77,10 @@ def _one_se(results: Mapping[str, Any], name: str, means: np.ndarray[Any, Any]) 
     folds: list[float] = []
     while (key := f"split{len(folds)}_test_{name}") in results:
         folds.append(float(results[key][best]))
+    if len(folds) < 2:
+        raise InputError(
+            f'Expected two folds or more for delta="{ONE_SE}", but the search has {len(folds)}: '
+            "give a delta such as 0.005, or more folds.",
+            code="unsupported",
+        )
     return float(np.std(folds, ddof=1) / np.sqrt(len(folds)))

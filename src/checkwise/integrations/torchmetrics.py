@@ -15,6 +15,7 @@ from checkwise.metrics import (
     Accumulator,
     Report,
     Sums,
+    binary,
     new_sums,
     summarise,
     to_numpy,
@@ -80,7 +81,12 @@ class _Reliability(Metric):  # type: ignore[misc, unused-ignore]
         return moved
 
     def update(self, preds: Any, target: Any) -> None:
-        """Add a batch: outputs [..., C] and labels [...] of the same leading shape."""
+        """Add a batch: outputs [..., C] and labels [...] of the same leading shape.
+
+        Of two classes, outputs of class 1 are enough, [n] or [n, 1].
+        """
+        if self.num_classes == 2 and (preds.ndim == 1 or preds.shape[-1] == 1):
+            preds, target = binary(preds.reshape(-1), target.reshape(-1), self.kind)
         if preds.shape[:-1] != target.shape:
             raise InputError(
                 f"Expected outputs [n, C] and labels [n], but got {list(preds.shape)} and "

@@ -12,6 +12,7 @@ import numpy as np
 
 from checkwise.calibrators import Fitted, fit
 from checkwise.errors import InputError
+from checkwise.metrics import two_columns
 from checkwise.selection import LiveSelection, Selection
 from checkwise.words import shown
 
@@ -102,9 +103,8 @@ class _Staged:
 
 def _two(margins: Any) -> Array:
     """Logits [n, C]; of one margin, those of the classes 0 and 1."""
-    found = np.asarray(margins, dtype=np.float64)
-    found = found.reshape(len(found), -1)
-    return np.pad(found, ((0, 0), (1, 0))) if found.shape[1] == 1 else found
+    found: Array = two_columns(np.asarray(margins, dtype=np.float64), "logits")
+    return found
 
 
 def _staged(model: Any) -> _Staged:
@@ -123,11 +123,14 @@ def _staged(model: Any) -> _Staged:
 def _xgboost(model: Any) -> _Staged:
     import xgboost
 
-    booster = model if isinstance(model, xgboost.Booster) else model.get_booster()
+    alone = isinstance(model, xgboost.Booster)
+    booster = model if alone else model.get_booster()
     settings = json.loads(booster.save_config())["learner"]
     _check(settings["objective"]["name"], ("binary:logistic", "multi:softprob", "multi:softmax"))
 
     def margins(x: Any, k: int) -> Any:
+        if not alone:
+            return model.predict(x, output_margin=True, iteration_range=(0, k))
         data = x if isinstance(x, xgboost.DMatrix) else xgboost.DMatrix(x, enable_categorical=True)
         return booster.predict(data, output_margin=True, iteration_range=(0, k))
 

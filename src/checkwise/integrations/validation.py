@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics import BANDWIDTH, BINS, Accumulator, Report, to_numpy
+from checkwise.metrics import BANDWIDTH, BINS, Accumulator, Report, binary, to_numpy
 from checkwise.records import as_names, check_held_out, divide
 
 Kind = Literal["logits", "probs"]
@@ -67,7 +67,7 @@ class ValidationSums:
     logits: bool = False
 
     def update(self, logits: Any, labels: Any) -> None:
-        """Add a batch: logits or probabilities [n, C] and labels [n]."""
+        """Add a batch: logits or probabilities [n, C] and labels [n]; of two classes, also [n]."""
         shapes = [tuple(getattr(array, "shape", ())) for array in (logits, labels)]
         if not all(shapes) or shapes[0][0] != shapes[1][0]:
             raise InputError(
@@ -87,7 +87,7 @@ class ValidationSums:
         if real == 0:
             return
         self.counted += real
-        values = to_numpy(logits[:real], self.kind)
+        values, known = binary(to_numpy(logits[:real], self.kind), labels[:real], self.kind)
         if np.isnan(values).any() or np.isposinf(values).any():
             self.diverged = True
         if self.diverged:
@@ -95,7 +95,7 @@ class ValidationSums:
         try:
             if self.accumulator is None:
                 self.accumulator = self._empty(values.shape[-1])
-            self.accumulator.update(**{self.kind: values}, labels=labels[:real])
+            self.accumulator.update(**{self.kind: values}, labels=known)
         except InputError as error:
             raise InputError(f"{error} (validation set {self.name!r})", code=error.code) from None
 

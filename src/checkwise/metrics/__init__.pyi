@@ -20,10 +20,13 @@ from checkwise.metrics.functions import evaluate as evaluate
 from checkwise.metrics.functions import hard_cwece as hard_cwece
 from checkwise.metrics.functions import hard_ece as hard_ece
 from checkwise.metrics.functions import nll as nll
+from checkwise.metrics.functions import reliability as reliability
 from checkwise.metrics.functions import worst_class_accuracy as worst_class_accuracy
 from checkwise.metrics.inputs import Predictions as Predictions
+from checkwise.metrics.inputs import binary as binary
 from checkwise.metrics.inputs import check_bins as check_bins
 from checkwise.metrics.inputs import read as read
+from checkwise.metrics.inputs import two_columns as two_columns
 from checkwise.metrics.logits import FloatArray as FloatArray
 from checkwise.metrics.logits import Groups as Groups
 from checkwise.metrics.logits import IntArray as IntArray

@@ -1,15 +1,20 @@
 """All metrics of one set of predictions, and each on its own.
 
-Every function takes raw scores as `logits=` or probabilities as `probs=`, [n, C], and `labels`
-[n] of class indices; NumPy arrays, lists, or tensors on any device.
+Every function takes raw scores as `logits=` or probabilities as `probs=`, [n, C] (of class 1 of
+two, also [n] or [n, 1]), and `labels` [n] of class indices; NumPy arrays, lists, or tensors on any
+device.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from checkwise.metrics import inputs
 from checkwise.metrics.accumulate import Accumulator
+from checkwise.metrics.arrays import Array
+from checkwise.metrics.logits import probabilities
 from checkwise.metrics.report import Report
 from checkwise.metrics.settings import BANDWIDTH, BINS
 
@@ -27,6 +32,7 @@ def evaluate(
     Args:
         logits: [n, C] raw scores; -inf masks a class out. float16 to float64 and bfloat16.
         probs: [n, C] probabilities, instead of logits; taken as given, not renormalised.
+            Of two classes, one column for class 1 is enough, [n] or [n, 1].
         labels: [n] integers from 0 to C - 1.
         bins: number of bins B, at least 2.
         bandwidth: bandwidth h of the soft bins.
@@ -146,3 +152,31 @@ def worst_class_accuracy(*, logits: Any = None, probs: Any = None, labels: Any) 
         0.5
     """
     return evaluate(logits=logits, probs=probs, labels=labels).worst_class_accuracy
+
+
+class Reliability(NamedTuple):
+    """Of cells that are not empty: examples, mean probability of a class, share that is of it."""
+
+    n: Array
+    probability: Array
+    share: Array
+
+
+def reliability(
+    *, logits: Any = None, probs: Any = None, labels: Any, of: int = 1, cells: int = 10
+) -> Reliability:
+    """The probabilities of one class against how often it comes, over cells ((b - 1)/B, b/B].
+
+    Example:
+        >>> found = reliability(probs=[0.25, 0.25, 0.9, 0.9], labels=[0, 0, 1, 1], cells=2)
+        >>> found.n.tolist(), found.probability.tolist(), found.share.tolist()
+        ([2, 2], [0.25, 0.9], [0.0, 1.0])
+    """
+    predictions = inputs.read(logits=logits, probs=probs, labels=labels)
+    blocks = [rows for _, rows, _ in predictions.blocks()]
+    rows = [probabilities(block) if predictions.kind == "logits" else block for block in blocks]
+    p = np.concatenate(rows)[:, of].astype(np.float64)
+    cell_of = np.clip(np.ceil(p * cells).astype(np.int64) - 1, 0, cells - 1)
+    n = np.bincount(cell_of, minlength=cells)
+    sums = [np.bincount(cell_of, weight, cells) for weight in (p, predictions.labels == of)]
+    return Reliability(n[n > 0], *(total[n > 0] / n[n > 0] for total in sums))

@@ -21,6 +21,7 @@ from checkwise.words import shown
 MOST_BINS = 1_000  # memory grows with bins × classes
 _BLOCK = 1 << 22  # elements converted at a time, of no more
 _ROWS = 1 << 12  # rows than this
+_MANY = 20
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,13 @@ def read(*, logits: Any, probs: Any, labels: Any, classes: int | None = None) ->
     kind = "probs" if logits is None else "logits"
     values = probs if logits is None else logits
     values = sliceable(values, kind)
+    given = tuple(values.shape)
+    values, labels = binary(values, labels, kind)
     shape = tuple(values.shape)
     if len(shape) != 2 or shape[1] < 2:
         raise InputError(
-            f"Expected `{kind}` of shape [n, C] with C of at least 2, but got {list(shape)}. "
-            "For a binary score give both columns."
+            f"Expected `{kind}` of shape [n, C], or [n] of class 1 of two, but got {list(shape)}. "
+            "Give one row per example."
         )
     if shape[0] == 0:
         raise InputError(
@@ -96,18 +99,52 @@ def read(*, logits: Any, probs: Any, labels: Any, classes: int | None = None) ->
         raise InputError(
             f"Expected numbers in `{kind}`, but got dtype {sample.dtype}. Convert to float32."
         )
-    checked = _read_labels(labels, rows=shape[0], classes=shape[1])
+    checked = _read_labels(labels, rows=shape[0], classes=shape[1], one=given != shape)
     half = sample.dtype.itemsize < 4 or "float16" in str(getattr(values, "dtype", ""))
     tolerance = -1.0 if kind == "logits" else 1e-2 if half else 1e-4
     predictions = Predictions(values, kind, checked, shape[1], tolerance)
-    if kind == "logits" and _look_like_probabilities(predictions):
+    if kind == "logits" and _look_like_probabilities(predictions, one=given != shape):
+        how = "" if given != shape else " and every row sums to 1"
         warnings.warn(
-            "The `logits` lie in [0, 1] and every row sums to 1, as probabilities do. "
+            f"The `logits` lie in [0, 1]{how}, as probabilities do. "
             "If they are probabilities, pass them as `probs=`.",
             CheckwiseWarning,
             stacklevel=4,
         )
     return predictions
+
+
+def binary(values: Any, labels: Any, kind: str) -> tuple[Any, Any]:
+    """One logit or probability of class 1, [n] or [n, 1], as two columns; others as they are.
+
+    Beside one column, labels may be 0 and 1 of any type, [n] or [n, 1].
+
+    Example:
+        >>> binary(np.array([0.25, 1.0]), [[True], [False]], "probs")
+        (array([[0.75, 0.25],
+               [0.  , 1.  ]]), array([1, 0]))
+    """
+    columns = two_columns(values, kind)
+    if columns is values:
+        return values, labels
+    y = to_numpy(labels, "labels")
+    if y.shape == (len(columns), 1):
+        y = y[:, 0]
+    if y.dtype.kind in "bf" and np.isin(y, (0, 1)).all():
+        y = y.astype(np.int64)
+    return columns, y
+
+
+def two_columns(values: Any, kind: str) -> Any:
+    """Of one column for class 1, both: the logits 0 and z, or the probabilities 1 - p and p."""
+    if tuple(values.shape[1:]) not in ((), (1,)) or not len(values.shape):
+        return values
+    one = to_numpy(values, kind).reshape(-1)
+    if one.dtype.kind not in "fiu":
+        return values
+    if one.dtype.kind == "f" and one.dtype.itemsize < 4:
+        one = one.astype(np.float32)
+    return np.stack([np.zeros_like(one) if kind == "logits" else 1 - one, one], axis=1)
 
 
 def check_bins(bins: Any, bandwidth: Any) -> tuple[int, float]:
@@ -137,7 +174,7 @@ def _is_ready(values: Any) -> bool:
     )
 
 
-def _read_labels(labels: Any, *, rows: int, classes: int) -> Array:
+def _read_labels(labels: Any, *, rows: int, classes: int, one: bool) -> Array:
     y = to_numpy(labels, "labels")
     if y.shape != (rows,):
         raise InputError(
@@ -157,6 +194,8 @@ def _read_labels(labels: Any, *, rows: int, classes: int) -> Array:
         advice = (
             "Leave out examples without a label."
             if y[row] < 0
+            else "One column is the score of class 1 of two; more classes need a column each."
+            if one
             else "Check that labels and columns count the same classes."
         )
         raise InputError(
@@ -165,12 +204,14 @@ def _read_labels(labels: Any, *, rows: int, classes: int) -> Array:
     return np.ascontiguousarray(y, dtype=np.int64)
 
 
-def _look_like_probabilities(predictions: Predictions) -> bool:
+def _look_like_probabilities(predictions: Predictions, *, one: bool) -> bool:
     def alike(rows: Array) -> bool:
         wide = rows.astype(np.float64)
         inside = bool(((wide >= 0) & (wide <= 1)).all())
-        return inside and bool((np.abs(wide.sum(1) - 1) <= 1e-3).all())
+        return inside and (one or bool((np.abs(wide.sum(1) - 1) <= 1e-3).all()))
 
+    if one and len(predictions.labels) < _MANY:  # a small batch may lie there by chance
+        return False
     # Real logits fail at the first row, so the rest is almost never read twice.
     return alike(to_numpy(predictions.values[:1])) and all(
         alike(rows) for _, rows, _ in predictions.blocks()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkwise.errors import CheckwiseError, NoGuaranteeError
-from checkwise.metrics import METRICS, metric_title
+from checkwise.metrics import METRICS, metric_title, reliability, together
 from checkwise.page import document
 from checkwise.page.document import Markup, controls, el, framed_table, join, live_run
 from checkwise.page.starting_data import run_data
@@ -90,6 +90,32 @@ def _row(label: str, share: float, reported: bool) -> Markup:
     )
 
 
+def class_1_section(selection: Selection) -> Markup | None:
+    """Of a binary problem, the probabilities of class 1 against how often it came."""
+    examples = selection.trajectory.examples
+    if examples is None or not examples.has_logits:
+        return None
+    logits, labels = together(examples.logits(selection.step))
+    if logits.shape[1] != 2:
+        return None
+    found = reliability(logits=logits, labels=labels)
+    rows = [
+        el("tr", [el("td", cell, class_="num") for cell in (str(n), f"{p:.1%}", f"{share:.1%}")])
+        for n, p, share in zip(*(column.tolist() for column in found), strict=True)
+    ]
+    return document.section(
+        "source",
+        f"Step {selection.step}, validation",
+        "What class 1 was given, and how often it came",
+        framed_table(
+            ["examples", "mean probability of class 1", "share that is class 1"],
+            rows,
+            "Examples whose probability of class 1 lies in the same tenth",
+        ),
+        id="class-1",
+    )
+
+
 FIRST = 10
 MAIN = ("rank", "step", "accuracy", "gap_pp", "score", "nll", "ece", "cwece")
 NO_CONTROLS = "This run has no accuracy, so the page draws nothing and has no controls."
@@ -111,6 +137,7 @@ def run_page(selection: Selection, title: str, data: Mapping[str, Any] | None) -
             class_="top",
         ),
         sure_section(selection),
+        class_1_section(selection),
         document.section(
             "source",
             "Source validation · all that the rule reads",

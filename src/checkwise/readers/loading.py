@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.metrics import BANDWIDTH, BINS
-from checkwise.readers import log_runs, one_training, tables
+from checkwise.readers import log_runs, one_training, optuna, tables
 from checkwise.readers.history import has_lists, open_history, plain
 from checkwise.readers.registry import (
     ACCEPTED,
@@ -173,7 +173,7 @@ def of_history(history: Any, *, held_out: Any, metrics: Any, **reading: Any) -> 
 
 
 def load_runs(
-    path: str | Path,
+    path: str | Path | Any,
     *,
     held_out: str | Iterable[str] | None = None,
     sources: str | Iterable[str] | None = None,
@@ -189,6 +189,9 @@ def load_runs(
 ) -> dict[RunKey, Trajectory]:
     """Read every run of a sweep folder, a log that holds several, or a table with run columns.
 
+    An Optuna study is read as well, as the live object or its sqlite file: trials are runs, what
+    they report their logs; ``columns={"accuracy": "value"}`` says what that is.
+
     A run without a name of its own (a predictions folder, a table without run columns) is named
     after its place: ``RunKey(dataset=<path below the folder>, algorithm="run", …)``. Runs of one
     configuration in several folders get the folder's name: ``RunKey(dataset="<folder>/PACS", …)``.
@@ -201,7 +204,12 @@ def load_runs(
         include_unsaved=include_unsaved, validation=validation, bins=bins, bandwidth=bandwidth,
         progress=progress,
     )  # fmt: skip
-    return {key: run.trajectory for key, run in find_runs(Path(path), request).items()}
+    if hasattr(path, "study_name"):
+        place, study = Path(printable(path.study_name)), optuna.read_study(path, request)
+        runs = by_key(place, _accepted(study, place, request))
+    else:
+        runs = find_runs(Path(path), request)
+    return {key: run.trajectory for key, run in runs.items()}
 
 
 def find_runs(root: Path, request: Request) -> dict[RunKey, LoadedRun]:
@@ -222,21 +230,25 @@ def input_files(root: Path) -> list[Path]:
 
 
 def _load_all(path: Path, request: Request) -> list[LoadedRun]:
-    runs = one_training.once(_read(path, request), request)
+    return _accepted(one_training.once(_read(path, request), request), path, request)
+
+
+def _accepted(runs: list[LoadedRun], path: Path, request: Request) -> list[LoadedRun]:
+    """The runs, with a warning of those that are left out; an error where none is left."""
     left_out = request.left_out
     if left_out and not runs:
         raise left_out[0]
     if left_out:
         total = len(runs) + len(left_out)
         said = f"{len(left_out)} of {total} runs in {path} are left out: {left_out[0]}"
-        warnings.warn(said, CheckwiseWarning, stacklevel=3)
+        warnings.warn(said, CheckwiseWarning, stacklevel=4)
     check_own(runs, request)
     if not any(run.trajectory.columns for run in runs):
         is_journal = any(run.trajectory.chosen_by for run in runs)
         request.refuse_log_options(path, is_journal=is_journal)
     warning = tables.impossible_accuracy(runs)
     if warning is not None:
-        warnings.warn(warning, CheckwiseWarning, stacklevel=3)
+        warnings.warn(warning, CheckwiseWarning, stacklevel=4)
     return runs
 
 

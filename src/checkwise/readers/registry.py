@@ -24,6 +24,7 @@ from checkwise.readers import (
     mlflow_db,
     mlflow_folder,
     mm,
+    optuna,
     parquet,
     predictions,
     ray,
@@ -118,6 +119,7 @@ TRACKERS: list[Reader] = [
     transformers,
     mlflow_db,
     trackio,
+    optuna,
     mlflow_folder,
     ray,
     wandb_offline,
@@ -181,8 +183,8 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
         )
     if is_database(path):
         raise InputError(
-            f"Expected a store of MLflow or Trackio, but {path} is a database that is damaged, or "
-            "of another program: check the path, or take a copy that is whole.",
+            f"Expected a store of MLflow, Trackio or Optuna, but {path} is a database that is "
+            "damaged, or of another program: check the path, or take a copy that is whole.",
             code="format",
         )
     raise InputError(

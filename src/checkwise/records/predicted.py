@@ -18,6 +18,7 @@ from checkwise.metrics import (
     Outcomes,
     Predictions,
     Report,
+    binary,
     check_bins,
     half_logits,
     read,
@@ -398,7 +399,13 @@ def evaluate(
         return facts
     if kind == "logits":
         domains = examples.domains
-        examples = examples.with_logits(lambda s: {name: saved[s][name][:2] for name in domains})
+        examples = examples.with_logits(
+            lambda s: {
+                name: binary(z, y, "logits")
+                for name in domains
+                for z, y in [tuple(saved[s][name])[:2]]
+            }
+        )
     return {**facts, "examples": examples if groups is None else examples.grouped(groups)}
 
 

@@ -4,6 +4,7 @@
       predictions.json           what ``checkwise predict`` was told and read, if it wrote them
       step-000100/photo.npz      logits (or probs) [n, C], labels [n]; groups, correct, nll [n]
 
+Of two classes, one column [n] or [n, 1] for class 1 is enough.
 Correctness and NLL from full precision may stand beside logits in half precision.
 """
 
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics import Outcomes
+from checkwise.metrics import Outcomes, binary
 from checkwise.store import layout, reading
 from checkwise.store.npz import ArrayHeader, open_npz, write_npz
 from checkwise.store.whole_files import write_text, write_with
@@ -37,7 +38,7 @@ _SINGLE: Final = b"\x93NUMPY"  # how a file of one array begins
 _ARRAYS: Final = {
     "logits": ("fiu", 2, ""),
     "probs": ("f", 2, ""),
-    "labels": ("iuf", 1, ""),
+    "labels": ("iufb", 1, ""),
     "groups": ("iuUSb", 1, "whole numbers or text [n], the unit of every example"),
     "correct": ("b", 1, "true or false [n], one per example"),
     "nll": ("f", 1, "decimal numbers [n], one per example"),
@@ -183,7 +184,9 @@ def read_outputs(file: Path, kind: str | None = None, *, outputs: bool = True) -
         if {"correct", "nll"} <= {*saved.files}:
             outcomes = Outcomes(saved["correct"], np.asarray(saved["nll"], dtype=np.float64))
         groups = saved["groups"] if "groups" in saved.files else None
-        return Saved(kind, saved[kind] if outputs else None, saved["labels"], groups, outcomes)
+        if not outputs:
+            return Saved(kind, None, saved["labels"], groups, outcomes)
+        return Saved(kind, *binary(saved[kind], saved["labels"], kind), groups, outcomes)
 
 
 def is_whole(file: Path) -> bool:
@@ -232,7 +235,8 @@ def _check(headers: Mapping[str, ArrayHeader], file: Path) -> None:
     present = {name: headers[name] for name in _ARRAYS if name in headers}
     for name, (shape, dtype) in present.items():
         kinds, ndim, said = _ARRAYS[name]
-        if len(shape) == ndim and dtype.kind in kinds:
+        one = name in (*OUTPUTS, "labels") and (len(shape) == 1 or shape[1:] == (1,))
+        if (len(shape) == ndim or one) and dtype.kind in kinds:
             continue
         came = f"{name} of shape {shape} and type {dtype}"
         if not said:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary, ref
 
-from checkwise.errors import InputError, naming_extras
+from checkwise.errors import CheckwiseWarning, InputError, naming_extras
 from checkwise.integrations.callbacks import Options, check_function
 from checkwise.integrations.folder import JOURNAL, check_new
 from checkwise.integrations.live import LiveSelector
@@ -57,7 +58,10 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
 
     and ``metric_for_best_model="checkwise"`` in the ``TrainingArguments``. Each evaluation at which
     the Trainer also saves is a candidate. With ``load_best_model_at_end=True`` the model is the
-    chosen one after training.
+    chosen one after training. Another ``metric_for_best_model`` is what ``EarlyStoppingCallback``
+    waits for; the rule chooses all the same.
+
+    Above ``save_total_limit`` stay the checkpoints that may still be chosen.
 
     An evaluation before the first step (``eval_on_start=True``) is no candidate: a Trainer saves
     nothing at step 0, and its state cannot name step 0 as the best.
@@ -136,6 +140,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._over = False
         self._undo: Callable[[], None] = lambda: None
         self._warned = self._names_checked = False
+        self._limit: int | None = None
         self._evaluated: Callable[[], Any] = lambda: None
 
     @property
@@ -165,7 +170,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Refuse what would undo the choice; set half-written checkpoints aside."""
         refusals.check_arguments(args)
-        refusals.check_callbacks(state)
+        refusals.check_callbacks(args, state)
         if not self._any_model:
             refusals.check_model(kwargs.get("model"))
         if state.is_world_process_zero and self._path(args).exists():
@@ -177,6 +182,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Rebuild the selection up to the step from which training goes on."""
         refusals.check_training(args, state, kwargs.get("lr_scheduler"))
+        self._lift_limit(args, state)
         if state.global_step > 0:
             self._load(
                 checkpoints.folder_of(args.output_dir, state.global_step), kwargs.get("model")
@@ -202,7 +208,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
                 self._live.prune(self._options.policy())  # which a kill may have prevented
         self._training = True
         self._decide(args, state)
-        if self.choice is None:
+        if self.choice is None and not refusals.is_plain(args):
             state.best_global_step = state.best_metric = state.best_model_checkpoint = None
         self._over = state.global_step >= state.max_steps or self._decision.stop
         control.should_training_stop |= self._over
@@ -260,7 +266,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             return
         # The Trainer compares it with the best so far. Comparisons with NaN are false, so the
         # Trainer never overrules the choice.
-        metrics[f"{_PREFIX}_{refusals.METRIC}"] = float("nan")
+        if not refusals.is_plain(args):
+            metrics[f"{_PREFIX}_{refusals.METRIC}"] = float("nan")
         if state.global_step == 0:
             return
         if not control.should_save:
@@ -281,12 +288,21 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         if not self._training:
             return
         PartialState().wait_for_everyone()  # each process writes its part of the folder
+        if refusals.is_plain(args) and self.choice is not None:
+            # The Trainer named what is best by its own number, and wrote that down.
+            self._name_choice(args, state)
+            if args.should_save:
+                folder = checkpoints.folder_of(args.output_dir, state.global_step)
+                state.save_to_json(str(folder / checkpoints.STATE))
         if not state.is_world_process_zero:
             return
         if self._arrived and not self._added:
             self._live.add(self._step, self._arrived)  # says which set is missing
         if not self._note_saved(args, state.global_step):
             return
+        epochs = str(getattr(args.save_strategy, "value", args.save_strategy)) == "epoch"
+        planned = state.num_train_epochs if epochs else state.max_steps // max(1, state.save_steps)
+        self._options.say_disk(self._live, planned)
         if state.global_step not in self._live.steps:
             self._warn_unsaved(
                 state.global_step,
@@ -300,6 +316,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         if args.load_best_model_at_end and state.best_model_checkpoint is not None:
             self._load(Path(state.best_model_checkpoint), kwargs.get("model"))
         self._training = False
+        args.save_total_limit, self._limit = args.save_total_limit or self._limit, None
         self._live.close()
         if state.is_world_process_zero:
             self._options.end(self._live, Path(args.output_dir))
@@ -369,13 +386,31 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             stop = self._patience is not None and later >= self._patience
             decision = Decision(chosen.step, float(chosen.score), stop)
         (self._decision,) = broadcast_object_list([decision])
-        if self._decision.choice is None:
-            return
-        state.best_global_step = self._decision.choice
-        state.best_metric = self._decision.score
-        folder = checkpoints.folder_of(args.output_dir, self._decision.choice)
+        if self._decision.choice is None or (refusals.is_plain(args) and self._arrived):
+            return  # with a number of its own, the Trainer comes first, and `on_save` last
+        self._name_choice(args, state)
+        if not refusals.is_plain(args):
+            state.best_metric = self._decision.score
+
+    def _name_choice(self, args: Any, state: Any) -> None:
+        state.best_global_step = self.choice
+        assert self.choice is not None
+        folder = checkpoints.folder_of(args.output_dir, self.choice)
         if folder.is_dir():
             state.best_model_checkpoint = str(folder)
+
+    def _lift_limit(self, args: Any, state: Any) -> None:
+        """Take over what a Trainer would delete: near-best checkpoints stay above its limit."""
+        if args.save_total_limit is None:
+            return
+        self._limit, args.save_total_limit = args.save_total_limit, None
+        if state.is_world_process_zero:
+            warnings.warn(
+                f"save_total_limit={self._limit} counts no checkpoint that may still be chosen: "
+                "these stay, and the others are deleted at once.",
+                CheckwiseWarning,
+                stacklevel=2,
+            )
 
     def _note_saved(self, args: Any, step: int) -> bool:
         """Whether the checkpoint of a step is whole; if so, the journal learns of it."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics import BANDWIDTH, BINS, NAMES, Accumulator, Report, to_numpy
+from checkwise.metrics import BANDWIDTH, BINS, NAMES, Accumulator, Report, binary, to_numpy
 
 IGNORED: Final = -100  # the label of what the loss leaves out: padding, parts of words
 _BLOCK: Final = 1 << 20  # values of which the ignored ones are left out at a time
@@ -74,7 +74,9 @@ class ReliabilityMetrics:
             if function is not None and not callable(function):
                 raise InputError(f"Expected a function for {name}, but got {function!r}.")
         self._own, self._names = compute_metrics, names
-        self._outputs = outputs or first_outputs
+        self._outputs: Outputs = first_outputs
+        if outputs is not None:  # what the Trainer has with one column by itself is a regression
+            self._outputs = lambda prediction: _binary(*outputs(prediction))
         self._settings: dict[str, Any] = {"bins": bins, "bandwidth": bandwidth, "logits": logits}
         self._examples = examples
         self.report: Report | None = None
@@ -144,6 +146,11 @@ def first_outputs(prediction: Any) -> tuple[Any, Any]:
             code="ambiguous",
         )
     return logits, labels
+
+
+def _binary(logits: Any, labels: Any) -> tuple[Any, Any]:
+    shaped = logits if hasattr(logits, "shape") else to_numpy(logits, "logits")
+    return binary(shaped, labels, "logits")
 
 
 def labelled(logits: Any, labels: Any) -> Iterator[tuple[Any, Any]]:

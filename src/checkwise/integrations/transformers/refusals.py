@@ -12,22 +12,13 @@ _PLATEAU: Final = ("reduce_lr_on_plateau", "greedy", "ReduceLROnPlateau", "Greed
 _OTHER_TASKS: Final = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 
 
+def is_plain(args: Any) -> bool:
+    """Whether the Trainer compares checkpoints by a number of its own."""
+    return args.metric_for_best_model not in (None, METRIC, f"eval_{METRIC}")
+
+
 def check_arguments(args: Any) -> None:
-    """Refuse ``TrainingArguments`` under which another checkpoint than the choice would win."""
-    metric = args.metric_for_best_model
-    if metric not in (None, METRIC, f"eval_{METRIC}"):
-        raise InputError(
-            f'Expected metric_for_best_model="{METRIC}", but got {metric!r}, by which the Trainer '
-            "would overrule the choice (load_best_model_at_end takes 'loss' by default): set it.",
-            code="unsupported",
-        )
-    if args.save_total_limit is not None:
-        raise InputError(
-            f"Expected save_total_limit=None, but got {args.save_total_limit}: the Trainer would "
-            "delete checkpoints that may still be chosen. Leave it out; the callback deletes what "
-            "can no longer be.",
-            code="unsupported",
-        )
+    """Refuse ``TrainingArguments`` under which the choice may not have been saved."""
     if _value(args.save_strategy) == "best":
         raise InputError(
             'Expected save_strategy="steps" or "epoch", but got "best": the choice can return to '
@@ -47,7 +38,7 @@ def check_training(args: Any, state: Any, lr_scheduler: Any) -> None:
                 "the same; for metrics alone use reliability_metrics().",
                 code="unsupported",
             )
-    check_callbacks(state)
+    check_callbacks(args, state)
     if state.is_hyper_param_search:
         raise InputError(
             "Expected a single training, but got hyperparameter_search, which saves each trial in "
@@ -57,15 +48,18 @@ def check_training(args: Any, state: Any, lr_scheduler: Any) -> None:
     _check_schedule(args, type(getattr(lr_scheduler, "scheduler", lr_scheduler)).__name__)
 
 
-def check_callbacks(state: Any) -> None:
-    """Refuse early stopping by the metric; the state of such callbacks is in ``state``."""
+def check_callbacks(args: Any, state: Any) -> None:
+    """Refuse early stopping by the choice; the state of such callbacks is in ``state``."""
+    if is_plain(args):
+        return
     for name, saved in (state.stateful_callbacks or {}).items():
         entries = saved if isinstance(saved, list) else [saved]
         if any("early_stopping_patience" in entry.get("args", {}) for entry in entries):
             raise InputError(
                 f'Expected no {name}: "{METRIC}" is a choice among checkpoints, not a number that '
-                "improves, so it would stop at once. Write ReliabilityCallback(patience=N): "
-                "training stops when the chosen checkpoint is followed by N evaluations.",
+                "improves, so it would stop at once. Write ReliabilityCallback(patience=N), which "
+                "stops when the chosen checkpoint is followed by N evaluations, or set "
+                'metric_for_best_model="loss": it decides when to stop, and the rule chooses.',
                 code="unsupported",
             )
 
@@ -84,7 +78,7 @@ def check_model(model: Any) -> None:
 
 def _check_schedule(args: Any, name: str) -> None:
     """Refuse a schedule that waits for the metric to improve."""
-    if args.metric_for_best_model is not None and name in _PLATEAU:
+    if args.metric_for_best_model is not None and not is_plain(args) and name in _PLATEAU:
         raise InputError(
             f"Expected a learning rate that follows a schedule, but got {name}, which would take "
             f'it to zero: "{METRIC}" is a choice among checkpoints, not a number that falls. Use '
