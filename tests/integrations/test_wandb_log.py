@@ -86,13 +86,12 @@ def test_wrong_arguments_are_refused_at_once(run: Any) -> None:
         WandbLog(run, upload=True).log(selection())
 
 
-def test_an_offline_run_is_on_this_disk_and_select_says_what_to_export(
-    run: Any, tmp_path: Path
-) -> None:
-    folder = Path(run.dir).parent
-    WandbLog(run, upload=True).log(selection(tmp_path))  # tests before may be in another process
+def test_an_offline_run_is_on_this_disk_and_select_reads_it(run: Any, tmp_path: Path) -> None:
+    folder, chosen = Path(run.dir).parent, selection(tmp_path)
+    WandbLog(run, upload=True).log(chosen)  # tests before may be in another process
     run.finish()
     assert written(folder, b"checkwise/choice")
     assert written(folder, b"step-200")
-    with refused("unsupported: history(samples=10**6).to_csv"):
-        cw.load(folder)
+    *_, newest = cw.load_runs(folder).values()  # tests before logged to the same run
+    again = cw.select(newest, "ac-nc", delta_pp=2)
+    assert (again.step, again.accuracy) == (chosen.step, chosen.accuracy)

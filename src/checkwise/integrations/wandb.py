@@ -18,8 +18,8 @@ class WandbLog(RunLog):
     The summary gets the choice: ``checkwise/choice``, the rule, accuracy and path. Logging again
     replaces the summary, and adds to the history what is new.
 
-    In offline mode W&B keeps everything on this machine until you call ``wandb sync``. Nobody but
-    W&B's own tools reads such a run.
+    In offline mode W&B keeps everything on this machine until you call ``wandb sync``;
+    ``checkwise select`` reads the folder of such a run.
 
     Args:
         run: what ``wandb.init`` returned.

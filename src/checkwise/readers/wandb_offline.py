@@ -20,6 +20,7 @@ from checkwise.readers.json_lines import NoRecordsError, flattened
 from checkwise.readers.log import WANDB, Log
 from checkwise.readers.request import Request, first_bytes, names_in, read_bytes
 from checkwise.readers.rows import log_of_records
+from checkwise.readers.trackio import STEPS_OF_TRAINERS
 
 MAGIC: Final = b":W&B"
 HEADER: Final = 7  # bytes of the file's header, and of each part's
@@ -56,8 +57,12 @@ def _log(file: Path, request: Request, run: str) -> Log:
             f"whole, or upload it with `wandb sync {file.parent}`, then export its history as CSV.",
             code="empty",
         )
+    # `_step` counts calls of `wandb.log`; callbacks log the step of the training beside.
+    named = {name for row in rows for name in row}
+    step = next((name for name in STEPS_OF_TRAINERS if name in named), "_step")
+    without = ("_step", *STEPS_OF_TRAINERS, *_NOT_METRICS)
     return log_of_records(
-        file, rows, request, axes={"step": "_step"}, without=_NOT_METRICS, trainer=WANDB, run=run,
+        file, rows, request, axes={"step": step}, without=without, trainer=WANDB, run=run,
         notes=tuple(notes),
     )  # fmt: skip
 
