@@ -10,7 +10,7 @@ from checkwise.metrics import inputs
 from checkwise.metrics.examples import CountedExamples, Outcomes, half_logits
 from checkwise.metrics.gaussians import new_grid
 from checkwise.metrics.report import Report, summarise
-from checkwise.metrics.settings import BANDWIDTH, BINS, whole
+from checkwise.metrics.settings import BANDWIDTH, BINS, check_bins, whole
 from checkwise.metrics.sums import Sums, add, new_sums
 
 MOST_CLASSES = 1_000_000  # memory grows with bins × classes
@@ -51,7 +51,7 @@ class Accumulator:
         logits: bool = False,
     ) -> None:
         self.classes = whole(classes, "classes", least=2, most=MOST_CLASSES)
-        self.bins, self.bandwidth = inputs.check_bins(bins, bandwidth)
+        self.bins, self.bandwidth = check_bins(bins, bandwidth)
         self.n = 0
         self._sums: Sums | None = None
         self._examples: list[CountedExamples] | None = [] if examples or logits else None

@@ -15,6 +15,7 @@ from checkwise.metrics import inputs
 from checkwise.metrics.accumulate import Accumulator
 from checkwise.metrics.arrays import Array
 from checkwise.metrics.logits import probabilities
+from checkwise.metrics.registry import METRICS
 from checkwise.metrics.report import Report
 from checkwise.metrics.settings import BANDWIDTH, BINS
 
@@ -180,3 +181,39 @@ def reliability(
     n = np.bincount(cell_of, minlength=cells)
     sums = [np.bincount(cell_of, weight, cells) for weight in (p, predictions.labels == of)]
     return Reliability(n[n > 0], *(total[n > 0] / n[n > 0] for total in sums))
+
+
+def smece(*, logits: Any = None, probs: Any = None, labels: Any) -> float:
+    """Smooth calibration error of the top label: an absolute gap, with no bins to choose.
+
+    Błasiok and Nakkiran (2023), with the reflected Gaussian kernel; see `smooth_ece`.
+
+    Example:
+        >>> round(smece(probs=[[0.75, 0.25]], labels=[0]), 6)
+        0.25
+    """
+    return METRICS["smece"](logits=logits, probs=probs, labels=labels)
+
+
+def debiased_ece(*, logits: Any = None, probs: Any = None, labels: Any) -> float:
+    """Squared gap of the top label in 15 hard bins, less what chance explains; at least 0.
+
+    Kumar, Liang and Ma (2019). A bin with fewer than two examples gives 0.
+
+    Example:
+        >>> p = [[0.9, 0.1]] * 4
+        >>> round(debiased_ece(probs=p, labels=[1, 1, 1, 0]), 6)
+        0.36
+    """
+    return METRICS["debiased_ece"](logits=logits, probs=probs, labels=labels)
+
+
+def debiased_cwece(*, logits: Any = None, probs: Any = None, labels: Any) -> float:
+    """The same for every class against the rest, with equal weight for every class.
+
+    Example:
+        >>> p = [[0.9, 0.1]] * 4
+        >>> round(debiased_cwece(probs=p, labels=[1, 1, 1, 0]), 6)
+        0.36
+    """
+    return METRICS["debiased_cwece"](logits=logits, probs=probs, labels=labels)

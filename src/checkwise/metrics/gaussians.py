@@ -67,8 +67,10 @@ class Grid(NamedTuple):
 def gaussians(p: Array, bins: int, bandwidth: float) -> Array:
     """g_b of every p, [B, ...]."""
     centres = (np.arange(bins) / (bins - 1)).reshape(-1, *[1] * p.ndim)
-    distance = (p - centres) / bandwidth
-    return np.asarray(np.exp(-0.5 * distance * distance))
+    distance = p - centres
+    distance *= distance
+    distance *= -0.5 / bandwidth**2
+    return np.asarray(np.exp(distance, out=distance))
 
 
 @lru_cache(maxsize=16)

@@ -15,10 +15,8 @@ import numpy as np
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.metrics.arrays import Array, sliceable, to_numpy
-from checkwise.metrics.settings import number, whole
 from checkwise.words import shown
 
-MOST_BINS = 1_000  # memory grows with bins × classes
 _BLOCK = 1 << 22  # elements converted at a time, of no more
 _ROWS = 1 << 12  # rows than this
 _MANY = 20
@@ -145,16 +143,6 @@ def two_columns(values: Any, kind: str) -> Any:
     if one.dtype.kind == "f" and one.dtype.itemsize < 4:
         one = one.astype(np.float32)
     return np.stack([np.zeros_like(one) if kind == "logits" else 1 - one, one], axis=1)
-
-
-def check_bins(bins: Any, bandwidth: Any) -> tuple[int, float]:
-    """Number of bins and bandwidth as plain numbers, or an error."""
-    checked = whole(bins, "bins", least=2)
-    if checked > MOST_BINS:
-        raise InputError(
-            f"Expected at most {MOST_BINS} `bins`, but got {shown(bins)}: 15 is usual."
-        )
-    return checked, number(bandwidth, "bandwidth", least=1e-3)
 
 
 def _frozen(array: Array) -> Array:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, Literal
 
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics.logits import probabilities
 from checkwise.plugins import Origin, register_offered
 from checkwise.words import shown
 
@@ -84,87 +84,50 @@ def _debiased_cwece(probs: Array, labels: Array) -> float:
     return debiased_cwece(probs, labels)
 
 
+_share = partial(Metric, scale=100, largest=1)
+_recall = partial(_share, direction="higher", decimals=2)
+_gap = partial(_share, direction="lower")
+_loss = partial(Metric, direction="lower", scale=1)
+_asked = partial(_gap, on_demand=True)
 # A log needs the names alone, so formulas are imported where they are computed.
 METRICS: dict[str, Metric] = {
     known.name: known
     for known in (
-        Metric(
-            "accuracy",
-            "higher",
-            100,
-            "Share of examples predicted correctly.",
-            title="accuracy",
-            decimals=2,
-            largest=1,
-        ),
-        Metric("nll", "lower", 1, "Mean negative log-likelihood.", title="NLL"),
-        Metric(
-            "brier", "lower", 1, "Mean squared error of the probabilities.", title="Brier score"
-        ),
-        Metric(
-            "ece", "lower", 100, "Soft-bin squared gap of the top label.", title="ECE", largest=1
-        ),
-        Metric(
-            "cwece", "lower", 100, "Soft-bin squared gap, class-wise.", title="CwECE", largest=1
-        ),
-        Metric(
-            "hard_ece",
-            "lower",
-            100,
-            "Hard-bin absolute gap of the top label.",
-            title="hard ECE",
-            largest=1,
-        ),
-        Metric(
-            "hard_cwece",
-            "lower",
-            100,
-            "Hard-bin absolute gap, class-weighted.",
-            title="hard CwECE",
-            largest=1,
-        ),
-        Metric(
+        _recall("accuracy", summary="Share of examples predicted correctly.", title="accuracy"),
+        _loss("nll", summary="Mean negative log-likelihood.", title="NLL"),
+        _loss("brier", summary="Mean squared error of the probabilities.", title="Brier score"),
+        _gap("ece", summary="Soft-bin squared gap of the top label.", title="ECE"),
+        _gap("cwece", summary="Soft-bin squared gap, class-wise.", title="CwECE"),
+        _gap("hard_ece", summary="Hard-bin absolute gap of the top label.", title="hard ECE"),
+        _gap("hard_cwece", summary="Hard-bin absolute gap, class-weighted.", title="hard CwECE"),
+        _recall(
             "worst_class_accuracy",
-            "higher",
-            100,
-            "Smallest recall of a class present.",
+            summary="Smallest recall of a class present.",
             title="worst-class accuracy",
-            decimals=2,
-            largest=1,
         ),
-        Metric(
+        _asked(
             "smece",
-            "lower",
-            100,
-            "Smooth absolute gap of the top label, without bins (smECE).",
-            _smece,
+            summary="Smooth absolute gap of the top label, without bins (smECE).",
+            function=_smece,
             title="smECE",
-            largest=1,
-            on_demand=True,
         ),
-        Metric(
+        _asked(
             "debiased_ece",
-            "lower",
-            100,
-            "Hard-bin squared gap of the top label, less chance.",
-            _debiased_ece,
+            summary="Hard-bin squared gap of the top label, less chance.",
+            function=_debiased_ece,
             title="debiased ECE",
-            largest=1,
-            on_demand=True,
         ),
-        Metric(
+        _asked(
             "debiased_cwece",
-            "lower",
-            100,
-            "Hard-bin squared gap, class-wise, less chance.",
-            _debiased_cwece,
+            summary="Hard-bin squared gap, class-wise, less chance.",
+            function=_debiased_cwece,
             title="debiased CwECE",
-            largest=1,
-            on_demand=True,
         ),
     )
 }
 """Every registered metric by its name."""
+NAMES = tuple(name for name, known in METRICS.items() if known.function is None)
+MAIN = ("accuracy", "nll", "cwece")  # what the default rule looks at
 
 
 def metric(name: str, *, direction: Direction, scale: int = 1) -> Callable[[Function], Function]:
@@ -231,6 +194,7 @@ def evaluate_registered(
         return {}
     from checkwise.metrics import inputs
     from checkwise.metrics.examples import per_example
+    from checkwise.metrics.logits import probabilities
 
     predictions = inputs.read(logits=logits, probs=probs, labels=labels)
     per_example(**{predictions.kind: predictions.values}, labels=predictions.labels)

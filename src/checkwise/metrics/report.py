@@ -10,21 +10,10 @@ import numpy as np
 
 from checkwise.metrics.examples import CountedExamples
 from checkwise.metrics.gaussians import CLAMP, new_grid
+from checkwise.metrics.registry import NAMES
 from checkwise.metrics.sums import Sums
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-NAMES = (
-    "accuracy",
-    "nll",
-    "brier",
-    "ece",
-    "cwece",
-    "hard_ece",
-    "hard_cwece",
-    "worst_class_accuracy",
-)
-MAIN = ("accuracy", "nll", "cwece")  # what the default rule looks at
 
 
 @dataclass(frozen=True)

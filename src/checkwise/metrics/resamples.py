@@ -17,8 +17,9 @@ from checkwise.errors import InputError
 from checkwise.metrics import inputs
 from checkwise.metrics.gaussians import TERMS, Grid, new_grid
 from checkwise.metrics.inputs import Predictions
-from checkwise.metrics.report import NAMES, bin_errors, class_errors
-from checkwise.metrics.settings import BANDWIDTH, BINS
+from checkwise.metrics.registry import NAMES
+from checkwise.metrics.report import bin_errors, class_errors
+from checkwise.metrics.settings import BANDWIDTH, BINS, check_bins
 from checkwise.metrics.sums import measured
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -79,7 +80,7 @@ def resampled(
             f"Expected counts of {n} examples, but got shape {list(counts.shape)}: give one "
             "column per example."
         )
-    examples = _examples(predictions, new_grid(*inputs.check_bins(bins, bandwidth)))
+    examples = _examples(predictions, new_grid(*check_bins(bins, bandwidth)))
     most = int(counts.sum(axis=1, dtype=np.int64).max(initial=1))
     values = {name: np.zeros(len(counts)) for name in wanted}
     for name in wanted:

@@ -16,6 +16,7 @@ from checkwise.words import shown
 BINS = 15
 BANDWIDTH = 0.1
 
+MOST_BINS = 1_000  # memory grows with bins × classes
 LEAST_LEVEL = 1e-300  # a share of less, or one divided by it, is no float that JSON can hold
 
 _NUMBERS = (int, float, np.integer, np.floating, Decimal, Fraction)
@@ -65,6 +66,16 @@ def number(
             f"Expected `{name}` to be a number{' ' * bool(needs)}{needs}, but got {shown(value)}."
         )
     return as_float
+
+
+def check_bins(bins: Any, bandwidth: Any) -> tuple[int, float]:
+    """Number of bins and bandwidth as plain numbers, or an error."""
+    checked = whole(bins, "bins", least=2)
+    if checked > MOST_BINS:
+        raise InputError(
+            f"Expected at most {MOST_BINS} `bins`, but got {shown(bins)}: 15 is usual."
+        )
+    return checked, number(bandwidth, "bandwidth", least=1e-3)
 
 
 def error_level(alpha: Any) -> float:

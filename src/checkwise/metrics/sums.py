@@ -188,9 +188,9 @@ def add(
         sums,
     )
     _add_tops(confidence, correct, grid, sums)
-    np.add.at(sums.support, labels, 1)
-    np.add.at(sums.correct, labels, correct)
-    np.add.at(sums.nll, labels, nll)
+    sums.support[:] += np.bincount(labels, minlength=classes)
+    sums.correct[:] += np.bincount(labels[correct], minlength=classes)
+    sums.nll[:] += np.bincount(labels, nll, classes)
     return -1
 
 
@@ -220,11 +220,12 @@ def _add_large(
     where = np.concatenate([classes, labels + len(sums.support)])
     p = np.concatenate([p, of_label])
     cell = grid.cell_of(p)
-    np.add.at(sums.labels, (labels, grid.bin_of(cell[len(classes) :])), 1)
+    in_bin = labels * grid.bins + grid.bin_of(cell[len(classes) :])
+    sums.labels[:] += np.bincount(in_bin, minlength=sums.labels.size).reshape(sums.labels.shape)
     where, x = where * sums.large.shape[3] + cell, grid.place_in(cell, p)
     for moments in sums.large.reshape(TERMS, -1):
         np.add.at(moments, where, p)
-        p = p * x
+        p *= x
 
 
 def _add_tops(confidence: Array, correct: Array, grid: Grid, sums: Sums) -> None:
@@ -237,5 +238,5 @@ def _add_tops(confidence: Array, correct: Array, grid: Grid, sums: Sums) -> None
         sums.top[1] += np.einsum("bi,i->b", weights, u)
         sums.top[2] += np.einsum("bi,i->b", weights, right)
     hard = grid.bin_of(grid.cell_of(confidence))
-    np.add.at(sums.top_hard[0], hard, confidence)
-    np.add.at(sums.top_hard[1], hard, correct)
+    sums.top_hard[0] += np.bincount(hard, confidence, grid.bins)
+    sums.top_hard[1] += np.bincount(hard[correct], minlength=grid.bins)
