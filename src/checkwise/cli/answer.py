@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from checkwise.cli import printing
-from checkwise.cli.picture import picture
 from checkwise.errors import NoGuaranteeError
 from checkwise.selection import (
     ACCURACY,
-    Guarantee,
     Selection,
     because,
     called,
@@ -31,6 +29,9 @@ from checkwise.selection import (
     validated_on,
 )
 from checkwise.words import counted, listed, shortened
+
+if TYPE_CHECKING:
+    from checkwise.selection import Guarantee
 
 SHOWN: Final = 12
 NOTES: Final = 2
@@ -81,6 +82,8 @@ def show_one(
         out.print(f"Rule: {rule_in_words(s)}.")
         if second := runner_up(s):
             out.print(second)
+        from checkwise.cli.picture import picture
+
         if drawn := picture(s, out.width, encoding=out.encoding):
             out.print(f"\n{drawn}\n")
         out.print(bound_of(s, alpha))

@@ -6,7 +6,6 @@ ignore its objectives. ``pure-…`` and ``wald`` have no tolerance. ``last`` loo
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -63,6 +62,8 @@ def check_seed(params: Mapping[str, Any]) -> None:
 
 def draw(seed: int, identity: str) -> int:
     """A large number that looks random, the same for a run every time."""
+    import hashlib  # slow to import
+
     return int.from_bytes(hashlib.sha256(f"{int(seed)}|{identity}".encode()).digest())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
@@ -21,7 +22,7 @@ from checkwise.selection.constraint import (
     check_tolerance,
 )
 from checkwise.selection.standing import Weights, check_weighting
-from checkwise.words import shown
+from checkwise.words import printable, shown
 
 if TYPE_CHECKING:
     from checkwise.selection.rulebook import Rule
@@ -225,3 +226,31 @@ _KINDS: Final[Mapping[str, Any]] = {
     "tolerance": str,
     "alpha": int | float,
 }
+_SHOWN_ALWAYS: Final = ("delta_pp", "delta")
+
+
+def not_usual(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that are no defaults, and the tolerance, as JSON has them."""
+    from checkwise.selection.rulebook import get_rule
+
+    try:
+        defaults = dict(get_rule(str(settings["rule"])).defaults)
+    except InputError:  # a rule of somebody else's
+        defaults = {}
+    usual = plain({**defaults, **USUAL, "tolerance": FIXED.name})
+    return {
+        name: value
+        for name, value in plain(dict(settings)).items()
+        if name != "rule"
+        and value is not None
+        and (name in _SHOWN_ALWAYS or name not in usual or usual[name] != value)
+    }
+
+
+def in_words(settings: Mapping[str, Any]) -> str:
+    """``delta_pp 1, weights sample``, without what is usual."""
+    told = {
+        name: value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+        for name, value in not_usual(settings).items()
+    }
+    return ", ".join(printable(f"{name} {value}") for name, value in told.items())

@@ -12,7 +12,7 @@ import numpy as np
 from checkwise.errors import CheckwiseError, InputError, MissingMetricError
 from checkwise.metrics import METRICS, get_metric, is_metric
 from checkwise.records import Trajectory
-from checkwise.selection.choice import SETTINGS, Choice
+from checkwise.selection.choice import SETTINGS, Choice, in_words, not_usual
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import Ranking, choose
 from checkwise.selection.constraint import ACCURACY, direction_of
@@ -28,7 +28,7 @@ from checkwise.selection.defaults import (
 from checkwise.selection.guard import WITHIN_PP, Guard, guards, order_of, saturated
 from checkwise.selection.result import Selection
 from checkwise.selection.rulebook import Rule, get_rule
-from checkwise.selection.wording import AS_SET, called, in_words, not_usual, relative
+from checkwise.selection.wording import AS_SET, called, relative
 from checkwise.words import listed
 
 

@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkwise.errors import InputError
+from checkwise.errors import InputError, NoGuaranteeError
 from checkwise.metrics import error_level, to_floats, whole
+from checkwise.selection.constraint import ACCURACY
+from checkwise.selection.standing import domain_weights
 from checkwise.words import shown
 
 if TYPE_CHECKING:
+    from checkwise.selection.result import Selection
     from checkwise.sure import PairedBound
 
 LARGEST = 2**53
@@ -156,3 +159,34 @@ def _counts(n_checkpoints: int, counts: Sequence[int], alpha: float) -> Any:
     if n.ndim != 1 or n.size == 0 or not np.isfinite(n).all() or (n < 1).any():
         raise InputError(f"Expected one count of at least 1 per domain, but got {shown(counts)}.")
     return n
+
+
+def guarantee(s: Selection, alpha: float, paired: bool) -> Guarantee:
+    """What :meth:`Selection.guarantee` returns."""
+    if s.constraint != ACCURACY:
+        raise NoGuaranteeError(
+            f"The bound is on accuracy, but this choice keeps {s.constraint} within a "
+            "tolerance of its best, so no bound holds."
+        )
+    if not s.keeps_accuracy:
+        raise NoGuaranteeError(
+            f"Rule {s.rule} does not keep accuracy within a tolerance of the best, so no "
+            "bound holds; source-acc and the ac- rules have one."
+        )
+    if s.trajectory.counts is None:
+        raise NoGuaranteeError(
+            "The bound needs the number of validation examples per domain, which this run "
+            "does not carry: add a column `n`, or --n to a log."
+        )
+    counts = s.trajectory.counts.tolist()
+    if s.choice.worst_domain:
+        radius = worst_domain_radius(s.trajectory.evaluated, counts, alpha)
+        quantity = "worst-domain source accuracy"
+    else:
+        shares = [float(w) for w in domain_weights(s.trajectory, s.choice.weights)]
+        radius = source_accuracy_radius(s.trajectory.evaluated, counts, alpha, shares)
+        quantity = "mean source accuracy"
+    from checkwise.sure import paired_bound
+
+    shared = paired_bound(s.trajectory, s.index, s.choice, alpha) if paired else None
+    return Guarantee(alpha, radius, s.allowed_pp + 2 * radius, quantity, paired=shared)

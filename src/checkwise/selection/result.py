@@ -1,11 +1,10 @@
-"""A selection as stable, strict JSON: what ``--json`` prints."""
+"""``Selection``: a choice, and what can be asked about it."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -13,121 +12,32 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.errors import InputError, NoGuaranteeError
-from checkwise.metrics import METRICS, Direction, Metric
+from checkwise.metrics import Direction
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection.choice import Choice, plain
+from checkwise.selection.choice import Choice
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import Ranking, Ties, positions
 from checkwise.selection.constraint import (
     ACCURACY,
     Tolerance,
-    decimal,
     direction_of,
     known_direction,
     tolerance_of,
 )
 from checkwise.selection.constraint import tolerance as points_of
-from checkwise.selection.guarantees import Guarantee, source_accuracy_radius, worst_domain_radius
 from checkwise.selection.guard import WITHIN_PP, Guard, Saturation, order_of
 from checkwise.selection.rulebook import Rule
-from checkwise.selection.standing import BoolArray, domain_weights
-from checkwise.selection.wording import coarse, explain
+from checkwise.selection.standing import BoolArray
 
 if TYPE_CHECKING:
     from checkwise.selection.calibrated import CalibratedChoice
+    from checkwise.selection.guarantees import Guarantee
     from checkwise.sure import Corrected, Stability, Sureness
 
 DRAWS: Final = 10_000  # of stability
 FOLDS: Final = 10  # of optimism
 REPEATS: Final = 10
 LEVEL: Final = 0.95
-
-# Parameters that a user may write as text, so that they mean the decimal that was written.
-DECIMALS = ("delta_pp", "threshold_pp", "delta")
-
-
-def record(s: Selection, alpha: float, paired: bool) -> dict[str, Any]:
-    """Everything about a selection, with the bound at level ``alpha``."""
-    return {
-        "step": s.step,
-        "rule": s.rule,
-        "rule_reason": s.reason or None,
-        "params": {name: _logged(name, value) for name, value in s.params.items()},
-        **s.choice.kind.as_dict(),
-        "weights": plain(s.choice.weights),
-        "worst_domain": s.choice.worst_domain,
-        "score": None if s.guard_acted else s.score,  # the guard takes the earliest
-        "accuracy": s.accuracy,
-        "gap_pp": s.gap_pp,
-        **_constraint(s),
-        "feasible_steps": list(s.feasible_steps),
-        "ties": list(s.ties),
-        "near_ties": list(s.near_ties),
-        "path": s.path,
-        "checkpoints": len(s.trajectory),
-        "diverged": s.trajectory.n_diverged,
-        "domains": list(s.trajectory.domains),
-        "validation": list(s.trajectory.domains),
-        **({"columns": dict(s.trajectory.columns)} if s.trajectory.columns else {}),
-        "notes": list(s.notes),
-        "digest": s.digest,
-        "guard": _guard(s),
-        "guarantee": _guarantee(s, alpha, paired),
-        **({} if s.calibration is None else {"calibration": s.calibration.as_dict()}),
-        **_offered_by(s),
-    }
-
-
-def _constraint(s: Selection) -> dict[str, Any]:
-    """The constraint, unless it is accuracy with a tolerance in points."""
-    if not s.rule_used.optional or "delta" not in s.params or s.judged_by is None:
-        return {}
-    return {"constraint": {**asdict(s.judged_by), "delta": _logged("delta", s.params["delta"])}}
-
-
-def _guard(s: Selection) -> dict[str, Any] | None:
-    """What the guard found and did; None where it is off."""
-    if s.guard is None:
-        return None
-    state = s.saturation
-    return {
-        "acted": s.guard.acted,
-        "errors": None if state is None else state.errors,
-        "examples": None if state is None else state.examples,
-        "without": s.guard.without,
-    }
-
-
-def _offered_by(s: Selection) -> dict[str, Any]:
-    """Which installed packages the rule and its metrics came from, if any did."""
-    used: list[tuple[str, Rule | Metric]] = [("rule", s.rule_used)]
-    used += [("metric", METRICS[name]) for name in s.looked_at if name in METRICS]
-    offered = [
-        {"kind": kind, "name": thing.name, **asdict(thing.origin)}
-        for kind, thing in used
-        if thing.origin is not None
-    ]
-    return {"offered_by": offered} if offered else {}
-
-
-def _guarantee(s: Selection, alpha: float, paired: bool) -> dict[str, Any]:
-    try:
-        return s.guarantee(alpha, paired=paired).as_dict()
-    except NoGuaranteeError as error:
-        return {"alpha": alpha, "bound_pp": None, "reason": str(error)}
-
-
-def _logged(name: str, value: Any) -> Any:
-    """A parameter in JSON: a decimal that was written as text is a number."""
-    if name not in DECIMALS or not isinstance(value, str):
-        return plain(value)
-    try:
-        exact = decimal(value, name)
-    except InputError:  # a share, or a rule of the user's own that takes words
-        return value
-    return int(exact) if exact.denominator == 1 else float(exact)
-
 
 NEAR = 1e-9
 
@@ -288,6 +198,8 @@ class Selection:
         """SHA-256 of everything that could have influenced the choice."""
         if self.choice.kind.fixed or self.trajectory.examples is None:
             return self.trajectory.digest
+        import hashlib  # slow to import
+
         both = self.trajectory.digest + self.trajectory.examples.evaluated.digest
         return hashlib.sha256(both.encode()).hexdigest()
 
@@ -347,6 +259,7 @@ class Selection:
         How sure is said where the run carries the logits of its validation examples; that takes
         some seconds.
         """
+        from checkwise.selection.explaining import explain
         from checkwise.sure import how_sure  # only where it is asked for
 
         fitted = "" if self.calibration is None else f"Calibrated: {self.calibration}"
@@ -362,6 +275,8 @@ class Selection:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the reader noted about the run, and whether the tolerance is finer than the data."""
+        from checkwise.selection.explaining import coarse
+
         note = coarse(self)
         return (*self.trajectory.notes, note) if note else self.trajectory.notes
 
@@ -416,36 +331,12 @@ class Selection:
         Raises:
             NoGuaranteeError: the rule does not constrain accuracy, or counts are not known.
         """
-        if self.constraint != ACCURACY:
-            raise NoGuaranteeError(
-                f"The bound is on accuracy, but this choice keeps {self.constraint} within a "
-                "tolerance of its best, so no bound holds."
-            )
-        if not self.keeps_accuracy:
-            raise NoGuaranteeError(
-                f"Rule {self.rule} does not keep accuracy within a tolerance of the best, so no "
-                "bound holds; source-acc and the ac- rules have one."
-            )
-        if self.trajectory.counts is None:
-            raise NoGuaranteeError(
-                "The bound needs the number of validation examples per domain, which this run "
-                "does not carry: add a column `n`, or --n to a log."
-            )
-        counts = self.trajectory.counts.tolist()
-        if self.choice.worst_domain:
-            radius = worst_domain_radius(self.trajectory.evaluated, counts, alpha)
-            quantity = "worst-domain source accuracy"
-        else:
-            shares = [float(w) for w in domain_weights(self.trajectory, self.choice.weights)]
-            radius = source_accuracy_radius(self.trajectory.evaluated, counts, alpha, shares)
-            quantity = "mean source accuracy"
-        from checkwise.sure import paired_bound
+        from checkwise.selection.guarantees import guarantee
 
-        shared = paired_bound(self.trajectory, self.index, self.choice, alpha) if paired else None
-        return Guarantee(alpha, radius, self._allowed_pp + 2 * radius, quantity, paired=shared)
+        return guarantee(self, alpha, paired)
 
     @property
-    def _allowed_pp(self) -> float:
+    def allowed_pp(self) -> float:
         """How far below the best measured accuracy the choice may be, or is."""
         delta = float(self.tolerance_pp)
         fixed = self.choice.kind.fixed or self.guard_acted
@@ -489,6 +380,8 @@ class Selection:
 
         ``paired`` adds the bound by shared examples, which may read saved predictions.
         """
+        from checkwise.selection.as_json import record
+
         return record(self, alpha, paired)
 
     def to_json(self) -> str:
