@@ -7,7 +7,6 @@ Nothing is imported before somebody uses the name, and a name that exists cannot
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
 import sys
@@ -193,6 +192,8 @@ def _read(source: str) -> tuple[Plugin, bytes]:
         content = path.read_bytes()
     except (ImportError, OSError, ValueError) as error:
         raise _unloadable(source, error) from None
+    import hashlib  # slow to import
+
     return Plugin(source, name, hashlib.sha256(content).hexdigest()), content
 
 

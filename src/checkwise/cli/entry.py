@@ -14,10 +14,8 @@ from typing import Any
 
 import click
 
-from checkwise import __version__
+from checkwise import __version__, predict, store
 from checkwise.errors import CheckwiseError, CheckwiseWarning, missing_extra
-from checkwise.predict import stopped_by
-from checkwise.store import disk_remedy
 from checkwise.words import printable
 
 # Name, module and function under `checkwise.cli`, and help.
@@ -117,7 +115,7 @@ def main(args: list[str] | None = None) -> None:
         sys.stdout.flush()  # a full disk is reported here, not when Python ends
     except KeyboardInterrupt as stop:
         _complain("interrupted")
-        code = 128 + stopped_by(stop)
+        code = 128 + predict.stopped_by(stop)
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away; nothing is left to say
         code = 0
@@ -162,14 +160,14 @@ def _explain(error: Exception) -> int:
     if isinstance(error, click.Abort):  # click's word for an interrupt inside a command
         _complain("interrupted")
         stop = error.__cause__ or error.__context__
-        return 128 + stopped_by(
+        return 128 + predict.stopped_by(
             stop if isinstance(stop, KeyboardInterrupt) else KeyboardInterrupt()
         )
     if isinstance(error, CheckwiseError):
         _complain(str(error))
         return 2
     if isinstance(error, OSError) and error.strerror:
-        advice = disk_remedy(error, "check the path and its permissions")
+        advice = store.disk_remedy(error, "check the path and its permissions")
         if error.filename:
             advice = f"{error.filename}: {advice}, or choose another place"
         _complain(f"{error.strerror.lower()}: {advice}.")

@@ -12,9 +12,9 @@ from itertools import count, pairwise
 from pathlib import Path
 from typing import Final
 
+from checkwise import predict
 from checkwise.cli.options import Reading
 from checkwise.errors import CheckwiseError
-from checkwise.predict import families_near
 from checkwise.records import groups_of
 from checkwise.selection import ACCURACY, Choice, Selection, select
 from checkwise.store import layout
@@ -115,7 +115,7 @@ def unmatched(selection: Selection, source: Path, choice: Choice, reading: Readi
         return ""
     first = run.logged[0] if run.logged else int(run.steps[0])
     fitting = []
-    for family in families_near(source if source.is_dir() else source.parent):
+    for family in predict.families_near(source if source.is_dir() else source.parent):
         ways: dict[str, Selection] = {}
         for pattern in _ways_to_count(family.pattern, first):
             if chosen := _chosen_by(pattern, source, choice, reading):

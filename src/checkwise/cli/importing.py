@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -19,19 +18,15 @@ from checkwise.cli.options import (
     out_option,
     source_option,
 )
-from checkwise.cli.places import check_file
+from checkwise.cli.places import check_file, cohort_beside, default_place
 from checkwise.cli.progress import counting
-from checkwise.errors import CheckwiseWarning, InputError
+from checkwise.errors import CheckwiseWarning
 from checkwise.readers import Request
-from checkwise.store import has_file, layout
 from checkwise.words import counted
 
 if TYPE_CHECKING:
     from checkwise.study import ForeignRun
     from checkwise.study.folder import Origin
-
-SUFFIX = ".cohort"
-SORTING = ("role", "held_out", "domain")  # columns that say which rows are the target's
 
 import_to_option = option(
     "--import-to DIR",
@@ -123,61 +118,11 @@ def cohort_at(path: Path, import_to: Path | None) -> Path:
     return place
 
 
-def default_place(path: Path) -> Path:
-    """``runs`` → ``runs.cohort``, beside it; beside what it leads to, if it is a link."""
-    whole = path.resolve() if path.is_symlink() or path.name in ("", "..") else path
-    return whole.parent / f"{whole.name}{SUFFIX}"
-
-
-def _cohort_beside(path: Path) -> Path | None:
-    """The cohort in the default place; None where there is none, or can be none."""
-    try:
-        found = path.exists() and has_file(default_place(path), layout.COHORT_FILE)
-        return default_place(path) if found else None
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            return None
-        raise
-
-
-def check_sealed(path: Path, request: Request) -> None:
-    """Refuse to read as sources what the import of a log or table holds out.
-
-    Raises:
-        InputError: the cohort beside ``path`` was told of a target, and the request is not.
-    """
-    place = _cohort_beside(path)
-    if place is None:
-        return
-    from checkwise.study.folder import open_cohort, origin_of
-
-    record = open_cohort(place)
-    origin = origin_of(record)
-    if origin is None:
-        return
-    missing = [f"--held-out {name}" for name in origin.held_out if name not in request.held_out]
-    missing += [
-        f"--column {name}={column}"
-        for name, column in origin.columns.items()
-        if name in SORTING and request.columns.get(name) != column
-    ]
-    shared = set.intersection(*(set(key.held_out) for key in record.runs))
-    opened = sorted(shared & set(request.sources))
-    if missing or opened:
-        remedy = f"add {' '.join(missing)}" if missing else f"leave out --source {opened[0]}"
-        held_out = (", ".join(origin.held_out) or "its targets") if missing else opened[0]
-        raise InputError(
-            f"Expected to read source domains only, but {path} was imported with {held_out} held "
-            f"out: {remedy}, or give {place}.",
-            code="held-out",
-        )
-
-
 def _warn_if_opened(path: Path, cohort: Path) -> None:
     """Warn where another import of the same files, in the default place, was opened."""
     from checkwise.study.folder import OPENED, open_cohort, origin_of, read_lines
 
-    place = _cohort_beside(path)
+    place = cohort_beside(path)
     if place is None or cohort.samefile(place):
         return
     one, other = (origin_of(open_cohort(folder)) for folder in (place, cohort))

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from checkwise import store
 from checkwise.cli.command import OUTPUT, PATH, Shared, field, option
+from checkwise.cli.places import check_sealed
 from checkwise.cli.progress import counting
 from checkwise.errors import InputError
 from checkwise.metrics import BANDWIDTH, BINS
@@ -14,7 +16,6 @@ from checkwise.plugins import Plugin, load_plugin
 from checkwise.readers import Request, load_runs, only
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import DEFAULT_RULE, DELTA_PP, NAMED_SCORES, Choice, find_metrics, get_rule
-from checkwise.store import check_validation
 
 CHOOSE = "Choose"
 READ = "Read the log"
@@ -217,8 +218,6 @@ class Reading(Shared, under=READ):
 
     def load_runs(self, path: Path, choice: Choice) -> dict[RunKey, Trajectory]:
         """Every run at a path, for a choice whose plug-in is loaded."""
-        from checkwise.cli.importing import check_sealed
-
         asked: dict[str, Any] = {
             "sources": self.source,
             "columns": columns_of(self.column),
@@ -228,12 +227,14 @@ class Reading(Shared, under=READ):
         }
         check_sealed(path, Request.of(self.held_out, (), **asked))
         metrics = scores_read(choice)
+        given = self.validation
+        validation = None if given is None else store.check_validation(given)
         with counting("evaluating checkpoints") as progress:
             runs = load_runs(
                 path,
                 held_out=self.held_out,
                 **asked,
-                validation=check_validation(self.validation),
+                validation=validation,
                 metrics=metrics,
                 bins=self.bins,
                 bandwidth=self.bandwidth,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from checkwise.errors import InputError
-from checkwise.store import check_writable, layout
+from checkwise.store import check_writable, has_file, layout
 from checkwise.words import listed
 
+if TYPE_CHECKING:
+    from checkwise.readers import Request
+
+# Columns that say which rows of a table are a target's.
+_SORTING: Final = ("role", "held_out", "domain")
 STANDARD_STREAMS: Final = ("-", "/dev/stdin", "/dev/stdout", "/dev/stderr")
 # How files begin that `select` writes: a choice, a table of checkpoints, a page.
 ANSWERS: Final = (
@@ -113,3 +119,53 @@ def check_folder(out: Path, files: Iterable[str] = ()) -> None:
         if (out / name).is_symlink():
             _refuse_record(out / name)
         check_writable(out / name)
+
+
+def default_place(path: Path) -> Path:
+    """``runs`` → ``runs.cohort``, beside it; beside what it leads to, if it is a link."""
+    whole = path.resolve() if path.is_symlink() or path.name in ("", "..") else path
+    return whole.parent / f"{whole.name}.cohort"
+
+
+def cohort_beside(path: Path) -> Path | None:
+    """The cohort in the default place; None where there is none, or can be none."""
+    try:
+        found = path.exists() and has_file(default_place(path), layout.COHORT_FILE)
+        return default_place(path) if found else None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return None
+        raise
+
+
+def check_sealed(path: Path, request: Request) -> None:
+    """Refuse to read as sources what the import of a log or table holds out.
+
+    Raises:
+        InputError: the cohort beside ``path`` was told of a target, and the request is not.
+    """
+    place = cohort_beside(path)
+    if place is None:
+        return
+    from checkwise.study.folder import open_cohort, origin_of
+
+    record = open_cohort(place)
+    origin = origin_of(record)
+    if origin is None:
+        return
+    missing = [f"--held-out {name}" for name in origin.held_out if name not in request.held_out]
+    missing += [
+        f"--column {name}={column}"
+        for name, column in origin.columns.items()
+        if name in _SORTING and request.columns.get(name) != column
+    ]
+    shared = set.intersection(*(set(key.held_out) for key in record.runs))
+    opened = sorted(shared & set(request.sources))
+    if missing or opened:
+        remedy = f"add {' '.join(missing)}" if missing else f"leave out --source {opened[0]}"
+        held_out = (", ".join(origin.held_out) or "its targets") if missing else opened[0]
+        raise InputError(
+            f"Expected to read source domains only, but {path} was imported with {held_out} held "
+            f"out: {remedy}, or give {place}.",
+            code="held-out",
+        )

@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SCHEMA: Final = 2
+_SCHEMAS: Final = Path(__file__).with_name("schemas")
 
 
 def print_json(command: str, content: Mapping[str, Any]) -> None:
@@ -53,15 +53,13 @@ def or_null(value: Any) -> Any:
 
 def schema(command: str) -> dict[str, Any]:
     """The JSON Schema of what a command prints."""
-    text = files("checkwise.cli").joinpath("schemas", f"{command}.json").read_text("utf-8")
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = json.loads((_SCHEMAS / f"{command}.json").read_text("utf-8"))
     return found
 
 
 def commands_with_schema() -> list[str]:
     """The commands that print JSON."""
-    folder = files("checkwise.cli").joinpath("schemas")
-    return sorted(file.name.removesuffix(".json") for file in folder.iterdir())
+    return sorted(file.stem for file in _SCHEMAS.glob("*.json"))
 
 
 WIDE = 200

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -300,6 +299,8 @@ def _write(
 
 def _write_page(selection: Selection, page: Path | None, *, opened: bool) -> list[str]:
     """Write the page of one run, to a temporary file where none is named, and show it if asked."""
+    import tempfile
+
     from checkwise.study.report import write_report
 
     place = page or Path(tempfile.mkdtemp(prefix="checkwise-")) / "report.html"

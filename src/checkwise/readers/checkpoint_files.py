@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from checkwise.errors import InputError
-from checkwise.readers import csv_log, json_log
+from checkwise.readers import csv_log
 from checkwise.readers.checkpoint_names import (
     Numbered,
     Pattern,
@@ -28,7 +28,6 @@ from checkwise.readers.checkpoint_names import (
 from checkwise.readers.csv_file import header_of
 from checkwise.readers.log import Trainer
 from checkwise.readers.rows import trainer_of
-from checkwise.readers.transformers import of_another_training
 from checkwise.words import counted, printable, shortened
 
 _VERSION: Final = re.compile(r"-v([0-9]+)(?=\.ckpt$|$)")  # Lightning's, where a name was taken
@@ -410,6 +409,8 @@ def _of_this_training(trainer: Trainer, log_path: Path, checkpoints: Checkpoints
     """Without those whose own account of the training is another than the log."""
     if not trainer.state:
         return checkpoints
+    from checkwise.readers.transformers import of_another_training
+
     folders = [Path(path) for path in checkpoints.files.values()]
     others = [str(folder) for folder in of_another_training(folders, trainer.state, log_path)]
     if not others:
@@ -456,6 +457,8 @@ def _another_log(folder: Path, log_path: Path) -> Path | None:
 def _saves(path: Path) -> bool:
     try:
         if path.suffix.lower() == ".json":
+            from checkwise.readers import json_log
+
             return json_log.is_log(path)
         is_log = path.suffix.lower() in _TABLES and csv_log.is_log(path)
         return is_log and bool(trainer_of(header_of(path)).folders)

@@ -8,6 +8,7 @@ from typing import Final, NoReturn
 
 from checkwise.errors import InputError
 from checkwise.readers import domainbed
+from checkwise.readers.json_lines import RESULTS_FILE
 from checkwise.readers.request import Request, first_bytes
 
 START: Final = 1 << 16
@@ -39,9 +40,9 @@ def read(path: Path, request: Request) -> NoReturn:
     """Refuse: there is no format, and nothing says of which run a line is."""
     if domainbed.is_console(path):
         raise InputError(
-            f"Expected a run's {domainbed.LOG}, but {path} is what DomainBed printed on the "
+            f"Expected a run's {RESULTS_FILE}, but {path} is what DomainBed printed on the "
             f"console, where the lines of several runs may be mixed: give the folder that holds "
-            f"{domainbed.LOG}.",
+            f"{RESULTS_FILE}.",
             code="ambiguous",
         )
     raise InputError(

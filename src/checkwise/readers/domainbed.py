@@ -11,11 +11,10 @@ import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.readers import paper_log
-from checkwise.readers.json_lines import JsonLines, Line, number, whole
+from checkwise.readers.json_lines import RESULTS_FILE, JsonLines, Line, number, whole
 from checkwise.readers.request import LoadedRun, Request, build, first_bytes
 from checkwise.records import RunKey, Trajectory, check_held_out
 
-LOG = "results.jsonl"
 CONSOLE_START = 1 << 16  # bytes
 ENV = re.compile(r"env(0|[1-9][0-9]{0,3})")
 SUFFIX = "_out_acc"
@@ -37,7 +36,7 @@ def is_console(path: Path) -> bool:
 def read(log: JsonLines, path: Path, request: Request) -> list[LoadedRun]:
     """The runs of one log: one, unless its folder was used for several configurations."""
     lines = list(log)
-    is_unfinished = path.name == LOG and not (path.parent / "done").exists()
+    is_unfinished = path.name == RESULTS_FILE and not (path.parent / "done").exists()
     unfinished = "there is no `done` file: the run may not have finished"
     notes = (*log.notes, *[unfinished] * is_unfinished)
     loaded = []

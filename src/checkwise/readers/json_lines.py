@@ -13,6 +13,10 @@ from checkwise.errors import InputError
 from checkwise.readers.request import opened, size_of
 from checkwise.words import shown
 
+SUFFIXES = (".json", ".jsonl", ".ndjson")
+MARK = b"\xef\xbb\xbf"  # of UTF-8
+RESULTS_FILE = "results.jsonl"  # of DomainBed and SWAD
+
 
 class Line(NamedTuple):
     """One record and the line of the file it stands on."""

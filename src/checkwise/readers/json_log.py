@@ -12,16 +12,14 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.readers import domainbed, history, log, swad, tables
 from checkwise.readers.columns import has_validation
-from checkwise.readers.json_lines import JsonLines, Line, flattened, parsed_or_none
+from checkwise.readers.json_lines import MARK, SUFFIXES, JsonLines, Line, flattened, parsed_or_none
 from checkwise.readers.log import Best, Log, Trainer
 from checkwise.readers.request import LoadedRun, Request, first_bytes, opened, read_bytes
 from checkwise.readers.rows import has_axis, is_tidy, log_of_rows, trainer_of
 
-SUFFIXES = (".json", ".jsonl", ".ndjson")
 HISTORY = "log_history"
 LARGEST_START = 1 << 20  # bytes in which a log names its columns
 LONGEST_LINE = 1 << 24  # bytes of a first record
-MARK = b"\xef\xbb\xbf"  # of UTF-8
 # A name with a word for validation, which `value` and `interval` are not.
 _NAMES_VALIDATION = re.compile(
     rb'"(?:[^"]{0,60}[^a-zA-Z"])?(?i:val|valid|validation|eval|evaluation|dev)'

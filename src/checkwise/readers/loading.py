@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.metrics import BANDWIDTH, BINS
@@ -22,10 +22,12 @@ from checkwise.readers.registry import (
     results_below,
 )
 from checkwise.readers.request import LoadedRun, Progress, Request
-from checkwise.readers.run_folder import check_own
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import Validation, layout
+from checkwise.store import layout
 from checkwise.words import printable, shown
+
+if TYPE_CHECKING:
+    from checkwise.store import Validation
 
 Loaded = TypeVar("Loaded")
 
@@ -242,7 +244,10 @@ def _accepted(runs: list[LoadedRun], path: Path, request: Request) -> list[Loade
         total = len(runs) + len(left_out)
         said = f"{len(left_out)} of {total} runs in {path} are left out: {left_out[0]}"
         warnings.warn(said, CheckwiseWarning, stacklevel=4)
-    check_own(runs, request)
+    if request.validation is not None:
+        from checkwise.readers.run_folder import check_own
+
+        check_own(runs, request)
     if not any(run.trajectory.columns for run in runs):
         is_journal = any(run.trajectory.chosen_by for run in runs)
         request.refuse_log_options(path, is_journal=is_journal)

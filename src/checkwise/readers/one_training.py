@@ -18,12 +18,11 @@ from typing import Final
 
 import numpy as np
 
+from checkwise import store
 from checkwise.errors import CheckwiseError
-from checkwise.readers import live_journal
 from checkwise.readers.log import FloatArray
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records import Trajectory
-from checkwise.store import live_journals
 
 LEVELS_UP: Final = 3  # from the folder of a log, as in run/csv/version_0
 _OF_LOGGERS: Final = re.compile(
@@ -74,11 +73,13 @@ def _of_callback(run: Trajectory) -> bool:
 
 
 def _is_journal(run: LoadedRun) -> bool:
-    return bool(run.file and not run.trajectory.columns and live_journals(run.file))
+    return bool(run.file and not run.trajectory.columns and store.live_journals(run.file))
 
 
 def _read(request: Request, path: Path) -> _Journal | None:
     """A journal; None where it cannot be read, or has no record yet."""
+    from checkwise.readers import live_journal  # which few logs lead to
+
     try:
         (run,) = live_journal.read(path, request)
         (whole,) = live_journal.read(path, replace(request, include_unsaved=True))
@@ -136,7 +137,7 @@ def _journals_below(folder: Path) -> Iterator[Path]:
         at, depth = waiting.pop(0)
         seen += 1
         try:
-            yield from live_journals(at)
+            yield from store.live_journals(at)
             if depth < LEVELS_DOWN:
                 with os.scandir(at) as entries:
                     below = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False))

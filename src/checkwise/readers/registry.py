@@ -3,45 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from checkwise import store
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.readers import (
-    allennlp,
-    catboost,
-    console,
-    csv_log,
-    detectron2,
-    domainbed,
-    dvclive,
-    json_log,
-    live_journal,
-    log_runs,
-    mlflow_db,
-    mlflow_folder,
-    mm,
-    optuna,
-    parquet,
-    predictions,
-    ray,
-    run_folder,
-    tensorboard,
-    trackio,
-    transformers,
-    wandb_csv,
-    wandb_offline,
-)
-from checkwise.readers.json_lines import NoRecordsError
+from checkwise.readers import csv_log
+from checkwise.readers.json_lines import MARK, RESULTS_FILE, SUFFIXES, NoRecordsError
 from checkwise.readers.log import Log
-from checkwise.readers.request import LoadedRun, Request, names_in
-from checkwise.readers.stores import is_database
+from checkwise.readers.request import LoadedRun, Request, first_bytes, names_in
 from checkwise.readers.tables import is_of_a_target
 from checkwise.records import as_source, is_target_folder
-from checkwise.store import RECORD, fingerprint, layout, open_regular, read_run
+from checkwise.store import layout, open_regular
 from checkwise.words import counted
 
 ACCEPTED = (
@@ -69,20 +47,78 @@ class Reader(Protocol):
         """Its runs, or the log of each: then columns, units and checkpoints are found for it."""
 
 
+@dataclass(frozen=True)
+class _Late:
+    """The reader in a module, which is loaded where a path could be of its kind."""
+
+    name: str
+    could_be: Callable[[Path], bool]
+
+    @property
+    def module(self) -> Any:
+        return import_module(f"checkwise.readers.{self.name}")
+
+    def recognises(self, path: Path) -> bool:
+        return self.could_be(path) and bool(self.module.recognises(path))
+
+    def read(self, path: Path, request: Request) -> Sequence[LoadedRun | Log]:
+        found: Sequence[LoadedRun | Log] = self.module.read(path, request)
+        return found
+
+
+def _begins(*starts: bytes) -> Callable[[Path], bool]:
+    """Files that begin so."""
+    return lambda path: first_bytes(path, max(map(len, starts))).startswith(starts)
+
+
+def _begins_json(path: Path) -> bool:
+    return first_bytes(path, 64).removeprefix(MARK).lstrip()[:1] in (b"{", b"[")
+
+
+def _has(pattern: str) -> Callable[[Path], bool]:
+    """Folders with a name like this in them."""
+    name = re.compile(pattern, re.IGNORECASE)
+    return lambda path: any(map(name.fullmatch, names_in(path)))
+
+
+def _is(pattern: str) -> Callable[[Path], bool]:
+    """Files that are called so."""
+    name = re.compile(pattern, re.IGNORECASE)
+    return lambda path: name.fullmatch(path.name) is not None
+
+
+def _either(*marks: Callable[[Path], bool]) -> Callable[[Path], bool]:
+    return lambda path: any(mark(path) for mark in marks)
+
+
+def _could_be_mlflow(path: Path) -> bool:
+    return any((path / name / "meta.yaml").is_file() for name in (".", *names_in(path)))
+
+
+def _could_be_chart(path: Path) -> bool:
+    tables = (path / name for name in names_in(path) if name.lower().endswith(".csv"))
+    return any(b"__M" in first_bytes(table, 1 << 16) for table in (path, *tables))
+
+
+def _could_be_events(path: Path) -> bool:
+    """Event files begin with a length of eight bytes, of which few are used."""
+    return path.is_file() and first_bytes(path, 8)[4:] == bytes(4)
+
+
 class _Results:
     """A folder with DomainBed's, SWAD's or somebody's ``results.jsonl``."""
 
     def recognises(self, path: Path) -> bool:
-        return (path / domainbed.LOG).is_file()
+        return (path / RESULTS_FILE).is_file()
 
     def read(self, path: Path, request: Request) -> list[LoadedRun]:
         if predictions.recognises(path):
             raise InputError(
-                f"Expected one account of a run, but {path} holds {domainbed.LOG} and step folders "
+                f"Expected one account of a run, but {path} holds {RESULTS_FILE} and step folders "
                 "with predictions: move the step folders into a folder of their own.",
                 code="ambiguous",
             )
-        return read_file(path / domainbed.LOG, request)
+        return read_file(path / RESULTS_FILE, request)
 
 
 class _FolderOfLogs:
@@ -108,27 +144,55 @@ class _FolderOfLogs:
     def _is_log(self, path: Path) -> bool:
         if not path.is_file():
             return False
-        if path.suffix.lower() in json_log.SUFFIXES:
-            return json_log.is_log(path)
+        if path.suffix.lower() in SUFFIXES:
+            return bool(json_log.module.is_log(path))
         others = (*TRACKERS, tensorboard)
         return csv_log.is_log(path) or any(reader.recognises(path) for reader in others)
 
 
+# What is large or rare is loaded where the names in a folder, or how a file begins, could be its.
+run_folder = _Late(
+    "run_folder",
+    _has("|".join(map(re.escape, (layout.RUN_FILE, layout.SOURCE_FILE, layout.DONE_FILE)))),
+)
+live_journal = _Late("live_journal", _either(_has(r".*\.jsonl"), _begins(b'{"checkwise"')))
 RESULTS: Reader = _Results()
+predictions = _Late("predictions", _has("step[-_]?[0-9]+"))
+transformers = _Late("transformers", _has(r"trainer_state\.json|checkpoint-[0-9]+"))
+mlflow_folder = _Late("mlflow_folder", _could_be_mlflow)
+tensorboard = _Late(
+    "tensorboard",
+    _either(
+        _has(".*tfevents.*|train|validation|valid|val|eval|test"),
+        _is(r"events\.out\.tfevents.*"),
+        _could_be_events,
+    ),
+)
+json_log = _Late("json_log", _either(_begins_json, _is(r".*\.(json|jsonl|ndjson)")))
+catboost = _Late(
+    "catboost",
+    _either(
+        _has(r"catboost_training\.json|test_error\.tsv"),
+        _is(r"(test|learn)_error\.tsv"),
+        _begins_json,
+    ),
+)
+dvclive = _Late("dvclive", _either(_has("plots"), _is(r"metrics\.json")))
+_EPOCH = r"metrics_epoch_[0-9]{1,9}\.json"
 TRACKERS: list[Reader] = [
     transformers,
-    mlflow_db,
-    trackio,
-    optuna,
+    _Late("mlflow_db", _begins(b"SQLite format 3\0")),
+    _Late("trackio", _begins(b"SQLite format 3\0")),
+    _Late("optuna", _begins(b"SQLite format 3\0")),
     mlflow_folder,
-    ray,
-    wandb_offline,
-    wandb_csv,
+    _Late("ray", _either(_has(r"result\.json|checkpoint_manager_snapshot\.json"), _begins_json)),
+    _Late("wandb_offline", _either(_has(r".*\.wandb"), _begins(b":W&B"))),
+    _Late("wandb_csv", _could_be_chart),
     catboost,
-    mm,
+    _Late("mm", _either(_has(r"scalars\.json|.*\.log\.json"), _is(r".*\.json"))),
     dvclive,
-    detectron2,
-    allennlp,
+    _Late("detectron2", _either(_has(r"metrics\.json"), _begins_json)),
+    _Late("allennlp", _either(_has(_EPOCH), _is(_EPOCH))),
 ]
 # In order, the most specific first; the first that recognises a file or folder reads it.
 READERS: list[Reader] = [
@@ -139,22 +203,15 @@ READERS: list[Reader] = [
     *TRACKERS,
     _FolderOfLogs(),
     tensorboard,  # last among folders: the same run is often logged in a table beside its events
-    parquet,
-    console,
+    _Late("parquet", _either(_begins(b"PAR1"), _is(r".*\.(parquet|pq)"))),
+    _Late("console", _is(r"\.?[^.]*\.?|.*\.(txt|log|out|err|stdout|stderr)")),
     json_log,
     csv_log,
 ]
 # In the folder of a run of these, no folder holds another run's log.
 NO_LOGS: list[Reader] = [run_folder, live_journal, predictions]
-# The folders in a run's folder that belong to that run, or to all that were read there.
-OWN_FOLDERS: dict[Reader, Callable[[Path], set[str]]] = {
-    live_journal: live_journal.own_folders,
-    transformers: transformers.own_folders,
-    mlflow_folder: mlflow_folder.own_folders,
-    tensorboard: tensorboard.own_folders,
-    catboost: catboost.own_folders,
-    dvclive: dvclive.own_folders,
-}
+# These say which folders in a run's folder belong to that run, or to all that were read there.
+OWN_FOLDERS = (live_journal, transformers, mlflow_folder, tensorboard, catboost, dvclive)
 
 
 def reader_of(path: Path, readers: Sequence[Reader] = READERS) -> Reader | None:
@@ -166,7 +223,11 @@ def _read(reader: Reader, path: Path, request: Request) -> list[LoadedRun]:
     found = reader.read(path, request)
     runs = [one for one in found if isinstance(one, LoadedRun)]
     logs = [one for one in found if isinstance(one, Log)]
-    return [*runs, *log_runs.read(logs, request, path)]
+    if logs:
+        from checkwise.readers import log_runs  # which runs of one's own need not
+
+        runs += log_runs.read(logs, request, path)
+    return runs
 
 
 def read_file(path: Path, request: Request) -> list[LoadedRun]:
@@ -181,6 +242,8 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
             f"`checkwise study unpack {path} --out FOLDER`, then name the folder.",
             code="unsupported",
         )
+    from checkwise.readers.stores import is_database
+
     if is_database(path):
         raise InputError(
             f"Expected a store of MLflow, Trackio or Optuna, but {path} is a database that is "
@@ -194,7 +257,7 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
 
 def results_below(root: Path) -> list[Path]:
     """DomainBed's and SWAD's logs below a folder, without reading them."""
-    return [folder / domainbed.LOG for folder, reader in _walk(root) if reader is RESULTS]
+    return [folder / RESULTS_FILE for folder, reader in _walk(root) if reader is RESULTS]
 
 
 def read_below(root: Path, request: Request) -> list[LoadedRun]:
@@ -226,7 +289,7 @@ def read_below(root: Path, request: Request) -> list[LoadedRun]:
 
 def _refuse_only_file(root: Path, request: Request) -> None:
     """Say why the only table or text in a folder is no log that can be chosen from."""
-    if (root / RECORD).is_file():
+    if (root / store.RECORD).is_file():
         raise InputError(
             f"Expected predictions, but {root} holds none yet: run `checkwise predict` again, and "
             "look at what it says.",
@@ -242,7 +305,7 @@ def _check_place(root: Path, folder: Path, request: Request) -> None:
     for name in (root.name, root.resolve().name, *folder.relative_to(root).parts):
         if not is_of_a_target(name):
             continue
-        names = predictions.domains(folder) - {*request.held_out, *request.sources}
+        names = predictions.module.domains(folder) - {*request.held_out, *request.sources}
         if names:
             raise HeldOutFolderError(
                 f"Expected predictions on validation sets, but those in {folder} lie in a folder "
@@ -255,9 +318,9 @@ def _check_place(root: Path, folder: Path, request: Request) -> None:
 def _without_copies(root: Path) -> list[tuple[Path, Reader]]:
     """The run folders below a root, without those imported from logs that are read as well."""
     folders = list(_walk(root))
-    logs = [(folder / domainbed.LOG).resolve() for folder, reader in folders if reader is RESULTS]
+    logs = [(folder / RESULTS_FILE).resolve() for folder, reader in folders if reader is RESULTS]
     origins = {f: _origin(f) for f, reader in folders if reader is run_folder and logs}
-    present = {fingerprint(f.parent, f.name)["sha256"] for f in logs if any(origins.values())}
+    present = {store.fingerprint(f.parent, f.name)["sha256"] for f in logs if any(origins.values())}
     copies = [folder for folder, sha256 in origins.items() if sha256 in present]
     if copies:
         warnings.warn(
@@ -272,7 +335,7 @@ def _without_copies(root: Path) -> list[tuple[Path, Reader]]:
 def _origin(run: Path) -> str | None:
     """The SHA-256 of the log that a run was imported from."""
     try:
-        origin = read_run(run).config.get(layout.ORIGIN)
+        origin = store.read_run(run).config.get(layout.ORIGIN)
     except InputError:  # whoever reads the run says what is wrong with it
         return None
     return origin.get("sha256") if isinstance(origin, dict) else None
@@ -312,8 +375,8 @@ def _walk(root: Path) -> Iterator[tuple[Path, Reader]]:
         if layout.ATTEMPTS_FOLDER in below and (folder / layout.COHORT_FILE).is_file():
             below.remove(layout.ATTEMPTS_FOLDER)
             waiting += [(attempt, depth + 1, readers) for attempt in layout.unpublished(folder)]
-        if reader in OWN_FOLDERS:
-            own = OWN_FOLDERS[reader](folder)
+        if isinstance(reader, _Late) and reader in OWN_FOLDERS:
+            own = reader.module.own_folders(folder)
             below = [name for name in below if name not in own]
         waiting += [(folder / f, depth + 1, readers) for f in below if not is_target_folder(f)]
     if too_deep is not None:

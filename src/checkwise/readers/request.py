@@ -8,12 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from checkwise import store
 from checkwise.errors import InputError
 from checkwise.metrics import BANDWIDTH, BINS, check_bins, is_metric
 from checkwise.records import RunKey, Trajectory, as_names, check_sources
-from checkwise.store import Validation, check_validation, open_regular
+from checkwise.store import open_regular
+
+if TYPE_CHECKING:
+    from checkwise.store import Validation
 
 LARGEST_FILE = 1 << 30  # bytes of a table or log; real ones have a few million
 # Called with checkpoints done and checkpoints in all.
@@ -67,7 +71,8 @@ class Request:
                 "--held-out or --source.",
                 code="ambiguous",
             )
-        check_validation(request.validation)
+        if request.validation is not None:
+            store.check_validation(request.validation)
         check_bins(request.bins, request.bandwidth)
         for name in request.metrics:
             is_metric(name)  # an installed distribution may offer it

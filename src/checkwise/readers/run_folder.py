@@ -44,8 +44,6 @@ def _had_records(path: Path) -> bool:
 
 def check_own(runs: Iterable[LoadedRun], request: Request) -> None:
     """Refuse to ask other people's runs for one of two validation sets."""
-    if request.validation is None:
-        return
     for run in runs:
         if not recognises(Path(run.where)):
             raise InputError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -196,6 +195,8 @@ class Examples:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of correctness and groups; the order of domains does not matter."""
+        import hashlib  # slow to import
+
         order = sorted(range(len(self.domains)), key=lambda e: self.domains[e])
         sha = hashlib.sha256(repr([self.domains[e] for e in order]).encode())
         sha.update(self.steps.tobytes())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
@@ -255,6 +254,8 @@ class Trajectory:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of everything selection can read; the order of domains does not matter."""
+        import hashlib  # slow to import
+
         order = sorted(range(len(self.domains)), key=lambda e: self.domains[e])
         sha = hashlib.sha256(repr([self.domains[e] for e in order]).encode())
         sha.update(self.steps.tobytes())

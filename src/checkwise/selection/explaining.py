@@ -14,7 +14,16 @@ from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.defaults import REFERENCE
 from checkwise.selection.guard import WITHIN_PP
 from checkwise.selection.standing import domain_weights
-from checkwise.selection.wording import as_written, because, called, names_of, not_compared, scores
+from checkwise.selection.wording import (
+    as_written,
+    because,
+    called,
+    in_brackets,
+    instead,
+    names_of,
+    not_compared,
+    scores,
+)
 from checkwise.words import counted, listed, points
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -80,6 +79,8 @@ def file_name(domain: str) -> str:
     name = _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", domain)
     if len(name.encode()) <= _LONGEST_DOMAIN:
         return name
+    import hashlib  # slow to import
+
     start = name.encode()[:_LONGEST_START].decode(errors="ignore")
     return f"{start}%{hashlib.sha256(domain.encode()).hexdigest()}"
 
@@ -287,6 +288,8 @@ def read_document(path: Path) -> Document:
 
 @lru_cache(maxsize=1024)
 def _document(path: Path, _: reading.Identity) -> Document:
+    import hashlib
+
     with reading.open_file(path.parent, path.name) as file:
         raw = file.read(LARGEST_JSON + 1)
     if len(raw) > LARGEST_JSON:
