@@ -2,27 +2,21 @@
 
 The literal version writes every draw out and measures all checkpoints afresh. It is run on a few
 draws and scaled up: it takes the same time for each.
-
-Run with ``python -m benchmarks.stability`` on a quiet machine.
 """
 
 from __future__ import annotations
 
-import sys
-import time
 from typing import Any
 
 import numpy as np
 
 import checkwise as cw
+from benchmarks.rows import Row, in_turn, seconds, show
 from checkwise.metrics import evaluate
 
-CHECKPOINTS, DOMAINS, DRAWS = 51, 3, 10_000
-# Name -> examples per domain, classes, seconds allowed, times faster, draws of the literal version.
-SIZES = {
-    "PACS size": (400, 7, 10.0, 50.0, 20),
-    "OfficeHome size": (900, 65, 120.0, 5.0, 4),
-}
+CHECKPOINTS, DOMAINS, DRAWS, ROUNDS = 51, 3, 10_000, 2
+# Examples per domain, classes, and how many draws of the literal version are measured.
+SIZES = ((400, 7, 20), (900, 65, 3))
 
 
 def predictions(n: int, classes: int) -> dict[int, dict[str, Any]]:
@@ -45,44 +39,34 @@ def predictions(n: int, classes: int) -> dict[int, dict[str, Any]]:
     return saved
 
 
-def literal(saved: dict[int, dict[str, Any]], drawn: list[Any]) -> dict[str, Any]:
-    """All metrics of every checkpoint on one draw of rows per domain, written out: name -> [T]."""
-    values = [
-        [
-            evaluate(logits=z[r], labels=y[r]).values()
-            for (z, y), r in zip(domains.values(), drawn, strict=True)
-        ]
-        for domains in saved.values()
-    ]
-    names = values[0][0]
-    return {m: np.array([[one[m] for one in row] for row in values]).mean(axis=1) for m in names}
+def literal(saved: dict[int, dict[str, Any]], drawn: list[Any]) -> None:
+    """All metrics of every checkpoint on one draw of rows per domain, written out."""
+    for domains in saved.values():
+        for (z, y), rows in zip(domains.values(), drawn, strict=True):
+            evaluate(logits=z[rows], labels=y[rows])
 
 
-def main() -> int:
-    missed = 0
-    for size, (n, classes, allowed, wanted, few) in SIZES.items():
-        saved = predictions(n, classes)
-        chosen = cw.select(cw.Trajectory.from_predictions(saved), guard=False)
-        chosen.stability(100)  # compiles
-        start = time.perf_counter()
-        chosen.stability(DRAWS)
-        fast = time.perf_counter() - start
-        random = np.random.default_rng(0)
-        draws = [[random.integers(0, n, n) for _ in range(DOMAINS)] for _ in range(few)]
-        literal(saved, draws[0])
-        start = time.perf_counter()
+def measured(n: int, classes: int, few: int) -> Row:
+    saved = predictions(n, classes)
+    chosen = cw.select(cw.Trajectory.from_predictions(saved), guard=False)
+    random = np.random.default_rng(0)
+    draws = [[random.integers(0, n, n) for _ in range(DOMAINS)] for _ in range(few)]
+    ours = min(seconds(lambda: chosen.stability(DRAWS)) for _ in range(ROUNDS))
+
+    def afresh() -> None:
         for drawn in draws:
             literal(saved, drawn)
-        each = (time.perf_counter() - start) / few
-        ratio = each * DRAWS / fast
-        held = fast <= allowed and ratio >= wanted
-        missed += not held
-        print(
-            f"{size}: {DRAWS} draws in {fast:.2f} s (at most {allowed:g}), {ratio:.0f} times "
-            f"faster than {each * DRAWS:.0f} s (at least {wanted:g}){'' if held else ' MISSED'}"
-        )
-    return int(missed > 0)
+
+    each = in_turn({"afresh": afresh}, rounds=ROUNDS)["afresh"]
+    return Row(
+        f"stability, {DRAWS:,} draws × {CHECKPOINTS} checkpoints × {DOMAINS} sets of "
+        f"{n} × {classes}",
+        "computing the metrics of every draw afresh",
+        each / few * DRAWS / ours,
+        50,
+        at_least=True,
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    show([measured(*size) for size in SIZES])

@@ -14,11 +14,13 @@ would become denormal numbers, on which every product takes several times as lon
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
 import torch
 
+from benchmarks.rows import Row, show
 from checkwise.study.train import algorithm_names, build_algorithm, mlp_head
 
 DOMAINS, ROWS, FEATURES, HIDDEN = 3, 32, 1280, 256
@@ -37,10 +39,10 @@ def interleaved(
     for _ in range(blocks):
         for name, work in works.items():
             work()
-            start = time.perf_counter()
+            start = time.process_time()
             for _ in range(CALLS):
                 work()
-            best[name] = min(best[name], (time.perf_counter() - start) / CALLS * 1e6)
+            best[name] = min(best[name], (time.process_time() - start) / CALLS * 1e6)
     return best
 
 
@@ -83,20 +85,28 @@ def works(name: str, classes: int) -> dict[str, Callable[[], object]]:
 
 
 def main() -> None:
-    """Print one line per algorithm and number of classes."""
+    """A row for each number of classes; ``--all`` prints where the time of each update goes."""
     torch.set_num_threads(1)
-    print(f"{'':22}{'update':>9}{'products':>10}{'ratio':>7}{'Adam':>8}{'rest':>8}   (µs)")
+    rows = []
     for classes in (7, 65):
+        ratios = {}
         for name in algorithm_names():
             took = interleaved(works(name, classes))
-            rest = took["update"] - took["products"] - took["adam"]
-            print(
-                f"{name:10}{FEATURES}→{HIDDEN}→{classes:<3}{took['update']:8.0f}"
-                f"{took['products']:10.0f}{took['update'] / took['products']:7.2f}"
-                f"{took['adam']:8.0f}{rest:8.0f}"
+            ratios[name] = took["update"] / took["products"]
+            if "--all" in sys.argv:
+                told = " ".join(f"{work} {each:.0f} µs" for work, each in took.items())
+                print(f"{name} {FEATURES}→{HIDDEN}→{classes}: {told}, {ratios[name]:.2f}×")
+        worst = max(ratios, key=lambda name: ratios[name])
+        rows.append(
+            Row(
+                f"one update of a head {FEATURES} → {HIDDEN} → {classes}, "
+                f"the slowest of {len(ratios)} algorithms ({worst})",
+                "its matrix products",
+                ratios[worst],
+                2,
             )
-        parameters = (FEATURES + 1) * HIDDEN + (HIDDEN + 1) * classes
-        print(f"Adam moves {parameters * 4 * 7 / 1e6:.1f} MB for {parameters:,} parameters\n")
+        )
+    show(rows)
 
 
 if __name__ == "__main__":
