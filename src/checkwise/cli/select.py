@@ -11,8 +11,6 @@ from typing import Any
 
 from checkwise.cli import answer, places, printing
 from checkwise.cli.command import OUTPUT, PATH, argument, command, option, takes
-from checkwise.cli.copying import copy_chosen, is_copy
-from checkwise.cli.handover import write_choice
 from checkwise.cli.hints import after_choice, next_steps, unmatched
 from checkwise.cli.options import (
     Choosing,
@@ -160,6 +158,8 @@ def select_command(
         if page is not None or show:
             parts.append(lambda: _write_page(only.selection, page, opened=show))
         if copy_to is not None:
+            from checkwise.cli.copying import copy_chosen
+
             copied = partial(copy_chosen, only.source, only.selection, copy_to, force=force)
             parts.append(lambda: [f"Copied to {copied()}."])
         if not (out or copy_to):
@@ -246,6 +246,8 @@ def _check_places(
         raise InputError("Expected a place of its own for each of -o, --page and --copy-to.")
     weights = [Path(path) for one in found for path in one.selection.trajectory.paths or () if path]
     for place in written:
+        from checkwise.cli.copying import is_copy  # which few ask for
+
         if place is not copy_to or not is_copy(place):
             places.check_answer(place, [*paths, *weights], force=force)
 
@@ -292,6 +294,8 @@ def _write(
         return said
     (one,) = found
     entries = [one.as_dict(**asked, sure=False)]
+    from checkwise.cli.handover import write_choice
+
     write_choice(out, one.source, reading, choosing, entries, {one.key: one.selection})
     given = [*choosing.words, *reading.words]
     return said + after_choice(one.selection, out, given)
