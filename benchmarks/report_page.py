@@ -17,7 +17,7 @@ from checkwise.study.report import write_report
 from tests.page.chromium import CHROMIUM, Browser, browser
 
 TARGET_SECONDS, TARGET_BYTES, TARGET_MS = 15.0, 6_000_000, 100.0
-MOVES = [f"{0.05 * k:.2f}" for k in range(1, 41)]
+MOVES = [str(k % 10) for k in range(1, 41)]
 MOVE = """new Promise((done) => {
   const field = document.getElementById('controls').elements.namedItem('slider');
   const began = performance.now();
@@ -50,7 +50,7 @@ def main() -> int:
             tab.open(page)
             closed = moves(tab)
             tab.run("document.querySelector('#heldout > summary').click()")
-            tab.wait("document.querySelectorAll('#rules-target tbody tr').length > 5")
+            tab.wait("document.querySelectorAll('#rules-target tbody tr').length > 1")
             opened = moves(tab)
     slow = max(statistics.median(closed), statistics.median(opened))
     met = seconds < TARGET_SECONDS and size < TARGET_BYTES and slow < TARGET_MS

@@ -1,4 +1,4 @@
-"""Simulate the accuracy bound and write its table into guarantees.md.
+"""Simulate the accuracy bound and write its table into sure.md.
 
 Run by ``make pages``; ``tests/docs`` checks that the page shows what this computes.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import checkwise as cw
 from studies.page import fill
 
-PAGE = Path(__file__).parents[1] / "guarantees.md"
+PAGE = Path(__file__).parents[1] / "sure.md"
 PART = "simulation"
 CHECKPOINTS, DOMAINS, DRAWS = 51, 3, 2000
 ALPHA, DELTA = 0.05, 0.5

@@ -8,6 +8,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from math import isinf, isnan
+from typing import Final
+
+# What helped most on data that training never saw, in one sentence for every place that advises.
+RECOMMENDED: Final = (
+    "One temperature of at least 1 (checkwise deploy) helps more than which checkpoint near the "
+    "best you take."
+)
 
 # Control characters, halves of a surrogate pair, and separators that break a line.
 _UNSAFE = ("Cc", "Cs", "Zl", "Zp")

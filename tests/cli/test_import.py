@@ -155,7 +155,7 @@ def test_paths_that_can_have_no_cohort_beside_them_are_read_as_ever(
     assert run("select", longest) == 0
     (tmp_path / "loop").symlink_to("loop")
     assert run("select", tmp_path / "loop") == 2
-    assert "there is nothing at" in " ".join(heard().err.split())
+    assert "There is no file or folder" in " ".join(heard().err.split())
 
 
 def test_columns_that_mark_the_target_are_asked_for_again(tmp_path: Path) -> None:

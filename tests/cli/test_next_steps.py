@@ -14,7 +14,7 @@ import pytest
 import checkwise as cw
 from checkwise.cli.hints import CHECKPOINTS, FUNCTION
 from checkwise.cli.options import Choosing, Reading
-from tests.cli.calls import said, selection
+from tests.cli.calls import refusal, said, selection
 from tests.cli.inputs import INPUTS, OUTPUTS
 from tests.weights.cohorts import run_folders, train_cohort
 
@@ -226,3 +226,12 @@ def test_the_best_of_several_paths_is_deployed_by_its_path(here: Path) -> None:
     (line,) = [line for line in text.splitlines() if line.startswith("Next: ")]
     words = shlex.split(line.removeprefix("Next: ").partition(" (")[0])
     assert (words[2] in paths, "--run" in words) == (True, False)
+
+
+def test_checkpoints_without_a_log_are_evaluated_first(here: Path) -> None:
+    Path("ckpts").mkdir()
+    for epoch in (1, 2):
+        Path(f"ckpts/model_epoch{epoch}.pt").touch()
+    told = " ".join(refusal("select", "ckpts").split())
+    assert "ckpts holds 2 checkpoints (model_epoch1.pt …) and no log." in told
+    run_it([shlex.split(told.partition("first: ")[2])], 0)

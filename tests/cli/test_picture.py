@@ -117,3 +117,10 @@ def test_open_writes_the_page_of_one_run_and_shows_it(
     assert str(page) in heard().err
     both = Path(__file__).parents[1] / "material" / "trainers" / "lightning" / "resumed" / "files"
     assert "--open" in refusal("select", both, "--open")
+
+
+def test_a_run_without_accuracy_is_drawn_without_a_band() -> None:
+    run = cw.Trajectory(steps=[1, 2, 3], domains=["val"], values={"nll": [[0.5], [0.4], [0.41]]})
+    drawn = picture(cw.select(run), 60, encoding="ascii")
+    assert drawn.count("X chosen") == 1
+    assert "within it" not in drawn

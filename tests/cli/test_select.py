@@ -379,7 +379,7 @@ def test_a_choice_is_handed_over_from_one_path(logs: list[Path], tmp_path: Path)
 
 
 REFUSED = {
-    "select nowhere": "nothing at nowhere",
+    "select nowhere": "no file or folder 'nowhere'",
     "select": "Missing argument",
     "select TABLE --rule best": "one of the rules source-acc",
     "select TABLE --delta-pp wide": "a number for --delta-pp, but got 'wide'",

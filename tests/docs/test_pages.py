@@ -85,7 +85,7 @@ def builder(name: str) -> ModuleType:
 
 
 def test_the_simulated_bound_is_what_the_page_shows() -> None:
-    assert builder("guarantees").table() in (ROOT / "docs" / "guarantees.md").read_text()
+    assert builder("guarantees").table() in (ROOT / "docs" / "sure.md").read_text()
 
 
 def test_the_rule_on_the_page_is_the_one_that_the_library_is_tested_against() -> None:

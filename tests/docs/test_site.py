@@ -12,6 +12,7 @@ import pytest
 
 from checkwise.selection import DELTA_PP
 from checkwise.study import UNITS
+from checkwise.words import RECOMMENDED
 from tests.docs.test_pages import PAGES, ROOT, builder
 
 SITE = builder("site_pages")
@@ -132,7 +133,7 @@ def test_the_glossary_defines_the_words_that_pages_rely_on() -> None:
         *("Cohort", "Journal", "Block", "Draw", "Trial"),
     }
     assert set(UNITS) <= {word.lower() for word in words}
-    assert f"The default is {DELTA_PP}." in text.split("## Delta")[1].split("##")[0]
+    assert f"The default is {DELTA_PP}." in text.split("## Tolerance")[1].split("##")[0]
 
 
 # Second words for ideas that the glossary has a word for: near-best, source, target.
@@ -143,3 +144,48 @@ SECOND_WORDS = re.compile(r"\b(admissible|candidates?|in-domain|out-of-domain)\b
 def test_a_page_has_one_word_for_an_idea(page: Path) -> None:
     if page.parent.name != "study":  # tables there are as they were published
         assert SECOND_WORDS.findall(page.read_text(encoding="utf-8")) == []
+
+
+# What a newcomer reads names no study; a study's words begin where studies do.
+FIRST_PAGES: tuple[str, ...] = (
+    "README",
+    "logs",
+    "select",
+    "predict",
+    "sure",
+    "faq",
+    "live",
+    "lightning",
+)
+FIRST_PAGES += (
+    "transformers",
+    "keras",
+    "trees",
+    "trackers",
+    "guide",
+    "deploy",
+    "groups",
+)
+OF_STUDIES = re.compile(
+    r"\b(feasible|eligible|in tolerance|cohorts?|contrasts?|mean source accuracy)\b", re.IGNORECASE
+)
+CODE = re.compile(r"```.*?```|`[^`]*`|^    [^\n]*|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.stem in FIRST_PAGES], ids=lambda page: page.stem
+)
+def test_a_page_for_newcomers_has_no_words_of_studies(page: Path) -> None:
+    assert OF_STUDIES.findall(CODE.sub("", page.read_text(encoding="utf-8"))) == []
+
+
+def test_what_is_said_has_one_word_for_an_idea() -> None:
+    said = (ROOT / "tests" / "sentences.txt").read_text(encoding="utf-8")
+    assert re.findall(r"\b(eligible|in tolerance|candidates|admissible)\b", said) == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+def test_there_is_one_recommendation(page: str) -> None:
+    """In the README as `select` prints it; on the page of a run tests/page looks for it."""
+    said = " ".join((ROOT / page).read_text(encoding="utf-8").replace("`", "").split())
+    assert RECOMMENDED in said

@@ -208,7 +208,7 @@ DELTAS = ("0.5", "10")
 def collected(checkout: Path, sweep: Path, folder: Path, *, predictions: bool) -> dict[str, str]:
     """Method → its row for a data set, as the whole of DomainBed's collect_results.py prints it.
 
-    The only change is that methods are added to its list, as docs/domainbed.md says.
+    The only change is that methods are added to its list, as docs/import.md says.
     """
     script = (checkout / "domainbed" / "scripts" / "collect_results.py").read_text()
     loop = "\n    for selection_method in SELECTION_METHODS:"

@@ -76,7 +76,8 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Page.navigate", url=page.resolve().as_uri())
         self.wait("document.readyState === 'complete'")
-        self.wait("!document.getElementById('data') || document.forms[0].dataset.ms")
+        drawn = "document.getElementById('figure').childElementCount"
+        self.wait(f"!document.getElementById('data') || {drawn}")
 
     def run(self, expression: str) -> Any:
         """The value of an expression in the page."""
@@ -95,16 +96,11 @@ class Browser:
         )
         assert self.run(polled), condition
 
-    def set(self, name: str, value: str | bool) -> None:
+    def set(self, name: str, value: str) -> None:
         """Put a value into a control of the form, as a user would, and let the page follow."""
         self.run(f"""(() => {{
-          const found = document.getElementById('controls').elements.namedItem({json.dumps(name)});
-          const value = {json.dumps(value)};
-          let field = found;
-          if (typeof value === 'boolean') found.checked = value;
-          else if (found instanceof RadioNodeList) {{
-            field = [...found].find((one) => one.value === value); field.checked = true;
-          }} else found.value = value;
+          const field = document.getElementById('controls').elements.namedItem({json.dumps(name)});
+          field.value = {json.dumps(value)};
           field.dispatchEvent(new Event('input', {{ bubbles: true }}));
         }})()""")
 

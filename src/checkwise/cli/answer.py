@@ -194,7 +194,7 @@ def bounds_of(selections: Iterable[Selection], alpha: float) -> str:
 def _useless(points: float) -> str:
     return (points > USEFUL_PP) * (
         f"No accuracy bound that helps: with so few validation examples it is {points:.2f} points "
-        "(docs/guarantees.md)."
+        "(docs/sure.md)."
     )
 
 

@@ -52,17 +52,14 @@ def demo_command(quick: bool, workers: int | None, out: Path | None, show: bool)
     if code:
         return code
     cohort = Cohort.open(out)
+    _one_run(cohort)
     if quick:
-        _one_run(cohort)
-    rows = cohort.contrasts(RULES[:1] if quick else RULES)
-    console.print(f"\nOn rotations that training never saw, against {rows[0].reference}:\n")
-    compare.present(cohort, rows)
-    if quick:
+        rows = cohort.contrasts(RULES[:1])
+        console.print(f"\nOn rotations that training never saw, against {rows[0].reference}:\n")
+        compare.present(cohort, rows)
         printing.say(
             "\nThree short runs show how it works, not how much it helps: `checkwise demo` trains "
-            "thirty, then averages, calibrates and deploys (4 minutes).",
-            "To use the chosen weights: checkwise deploy "
-            f"{_folder(cohort, min(cohort.usable))} -o model",
+            "thirty, then averages, calibrates and deploys (4 minutes)."
         )
     else:
         _stages(cohort)
@@ -70,7 +67,11 @@ def demo_command(quick: bool, workers: int | None, out: Path | None, show: bool)
     if place is not None:
         _deploy(cohort, place)
         console.print(f"A model to use is {place.resolve()} (read card.md in it).")
+    else:
+        folder = _folder(cohort, min(cohort.usable))
+        console.print(f"A model of the first run: checkwise deploy {folder} -o model")
     console.print(f"The page is {page.resolve()}")
+    console.print("On your own run: checkwise select LOG, the log or folder of any training.")
     if show:
         printing.open_page(page)
     return 0
@@ -84,8 +85,9 @@ def _one_run(cohort: Cohort) -> None:
     first = min(cohort.usable)
     chosen = select(cohort.usable[first], RULES[0])
     console = printing.console()
+    folder = _folder(cohort, first)
     printing.say(
-        f"\nThe first run, as in `checkwise select {_folder(cohort, first)}`:\n",
+        f"\nOne run explained, the first; `checkwise select {folder}` says the same:\n",
         picture(chosen, console.width, encoding=console.encoding),
         chosen.explain(),
     )
@@ -97,6 +99,7 @@ def _folder(cohort: Cohort, key: RunKey) -> str:
 
 def _stages(cohort: Cohort) -> None:
     """Average and calibrate in every run, and show the four stages side by side."""
+    from checkwise.selection import REFERENCE
     from checkwise.study import method, recipe_of
     from checkwise.study.baselines import OpenRuns, derive
     from checkwise.study.report import MADE, METRICS, STAGES
@@ -106,9 +109,9 @@ def _stages(cohort: Cohort) -> None:
         with counting(name) as watch:
             derive(cohort.path, name, recipe_of(name), opening=opening, watch=watch)
     printing.say(
-        "\nFrom a choice to a model, on the same rotations: choose one checkpoint, average the "
-        "probabilities of five near the best, calibrate the choice, or deploy the average "
-        "calibrated."
+        f"\nFrom a choice to a model, on rotations that training never saw, against {REFERENCE}: "
+        "choose one checkpoint, average the probabilities of five near the best, calibrate the "
+        "choice, or deploy the average calibrated.\n"
     )
     rows = [method(stage.row).called(stage.title) for stage in STAGES]
     compare.present(cohort, cohort.contrasts(rows, metrics=METRICS))

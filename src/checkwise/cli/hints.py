@@ -14,10 +14,11 @@ from typing import Final
 
 from checkwise import predict
 from checkwise.cli.options import Reading
-from checkwise.errors import CheckwiseError
+from checkwise.errors import CheckwiseError, InputError
 from checkwise.records import groups_of
 from checkwise.selection import ACCURACY, Choice, Selection, select
 from checkwise.store import layout
+from checkwise.words import RECOMMENDED, counted
 
 FUNCTION: Final = "FILE.py:FUNCTION"  # words in capitals are for the reader to fill in
 CHECKPOINTS: Final = "CHECKPOINTS"
@@ -41,17 +42,14 @@ def next_steps(selection: Selection, path: Path, given: Sequence[str]) -> list[s
     there = [Path(place) for place in run.paths or () if place and Path(place).exists()]
     if run.examples is not None and run.examples.has_logits and "--validation" not in given:
         whole = selection.path is not None and Path(selection.path) in filter(_readable, there)
-        lines.append(
-            f"{_deploy(path, given, whole=whole)} (calibrates: one temperature, never below 1)"
-        )
+        lines.append(_deploy(path, given, whole=whole))
     elif ACCURACY in run.metrics and not selection.guard_acted and not layout.is_own_folder(path):
         folders = {str(one.parent) for one in there}
         folder = folders.pop() if len(folders) == 1 else CHECKPOINTS
         asked = ["--function", FUNCTION, "--domains", ",".join(run.domains)]
         if "--checkpoints" in given:
             asked += ["--checkpoints", Path(given[given.index("--checkpoints") + 1]).name]
-        line = _line(["predict", folder, *asked, "-o", _free("predictions")])
-        lines.append(f"{line} (then it can be calibrated)")
+        lines.append(_line(["predict", folder, *asked, "-o", _free("predictions")]))
     # Groups of other runs would have to be read from every file.
     groups = groups_of(run) if run.key is None and not run.chosen_by else None
     if groups or selection.guard_acted:
@@ -59,7 +57,28 @@ def next_steps(selection: Selection, path: Path, given: Sequence[str]) -> list[s
             "If new sites, patients or devices are what it will meet, validate on whole ones: none "
             "of them in training too (docs/groups.md)."
         )
+    elif lines:
+        lines.append(RECOMMENDED)
     return lines
+
+
+def without_log(path: Path) -> InputError | None:
+    """What to do with a folder that holds checkpoints and nothing that was measured."""
+    found = (
+        sorted(predict.families_near(path), key=lambda one: -len(one.names))
+        if path.is_dir()
+        else []
+    )
+    if not found:
+        return None
+    which = ["--checkpoints", found[0].pattern] * (len(found) > 1)
+    asked = ["--function", FUNCTION, "--domains", "val", *which, "-o", _free("preds")]
+    line = _line(["predict", str(path), *asked]).removeprefix("Next: ")
+    held = counted(len(found[0].names), "checkpoint")
+    return InputError(
+        f"{path} holds {held} ({found[0].names[0]} …) and no log. Evaluate them first: {line}",
+        code="missing",
+    )
 
 
 def after_choice(selection: Selection, file: Path, given: Sequence[str]) -> list[str]:

@@ -42,7 +42,9 @@ def picture(selection: Selection, width: int, *, encoding: str = "utf-8") -> str
     sign = 1 if judged.direction == "higher" else -1
     below = sign * (judged.best - np.asarray(selection.columns[judged.metric], dtype=float))
     there = np.isfinite(below)
-    feasible = np.asarray(selection.feasible, dtype=bool)
+    feasible = np.zeros(len(below), dtype=bool)  # without accuracy there is no band
+    if judged.metric == selection.constraint:
+        feasible = np.asarray(selection.feasible, dtype=bool)
     band = float(below[feasible].max(initial=0.0))
     if judged.metric == ACCURACY and selection.choice.kind.fixed:
         band = max(band, float(selection.tolerance_pp) / 100)

@@ -61,7 +61,7 @@ def rules_command(plugin: tuple[str, ...], as_json: bool) -> None:
         printing.table(heads, by_rule, left=heads, whole=heads[:3]),
         "",
         printing.table(pairs, settings, left=pairs),
-        "bound: that of docs/guarantees.md applies where accuracy is the constraint.",
+        "bound: that of docs/sure.md applies where accuracy is the constraint.",
         "",
         *([f"Offered by installed packages, loaded when named: {named}.\n"] if named else []),
         printing.table(last, beside, left=last, whole=last[:2]),

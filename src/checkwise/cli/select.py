@@ -11,7 +11,7 @@ from typing import Any
 
 from checkwise.cli import answer, places, printing
 from checkwise.cli.command import OUTPUT, PATH, argument, command, option, takes
-from checkwise.cli.hints import after_choice, next_steps, unmatched
+from checkwise.cli.hints import after_choice, next_steps, unmatched, without_log
 from checkwise.cli.options import (
     Choosing,
     Reading,
@@ -156,7 +156,7 @@ def select_command(
         parts.append(lambda: _write(out, shown, choosing, reading, asked))
     if only is not None:
         if page is not None or show:
-            parts.append(lambda: _write_page(only.selection, page, opened=show))
+            parts.append(lambda: _write_page(only, page, opened=show))
         if copy_to is not None:
             from checkwise.cli.copying import copy_chosen
 
@@ -191,7 +191,8 @@ def _found(
             here = each.load_runs(path, choice)
         except (CheckwiseError, OSError) as error:
             if not several:
-                raise
+                missing = isinstance(error, InputError) and error.code == "missing"
+                raise (without_log(path) if missing else None) or error from None
             failed[path] = error
             continue
         for key, run in here.items():
@@ -301,14 +302,15 @@ def _write(
     return said + after_choice(one.selection, out, given)
 
 
-def _write_page(selection: Selection, page: Path | None, *, opened: bool) -> list[str]:
+def _write_page(found: Found, page: Path | None, *, opened: bool) -> list[str]:
     """Write the page of one run, to a temporary file where none is named, and show it if asked."""
     import tempfile
 
-    from checkwise.study.report import write_report
+    from checkwise.page import write_page
 
     place = page or Path(tempfile.mkdtemp(prefix="checkwise-")) / "report.html"
-    write_report(selection, place)
+    name = str(found.source) if found.alone else f"{found.source}: {found.key.label}"
+    write_page(answer.as_the_files_count(found.selection), place, name)
     if not opened:
         return [f"The page is {place.resolve()}"]
     printing.open_page(place)

@@ -1,5 +1,15 @@
 __all__: list[str]
 
+from checkwise.page.choices import MOST_PP as MOST_PP
+from checkwise.page.choices import Piece as Piece
+from checkwise.page.choices import merged as merged
+from checkwise.page.choices import metric_facts as metric_facts
+from checkwise.page.choices import piece as piece
+from checkwise.page.choices import rule_facts as rule_facts
+from checkwise.page.choices import run_facts as run_facts
+from checkwise.page.choices import start_of as start_of
+from checkwise.page.choices import stops_with as stops_with
+from checkwise.page.choices import view_of as view_of
 from checkwise.page.document import Child as Child
 from checkwise.page.document import Markup as Markup
 from checkwise.page.document import bound_section as bound_section
@@ -11,11 +21,9 @@ from checkwise.page.document import live_details as live_details
 from checkwise.page.document import live_run as live_run
 from checkwise.page.document import masthead as masthead
 from checkwise.page.document import paragraphs as paragraphs
+from checkwise.page.document import prose as prose
 from checkwise.page.document import section as section
 from checkwise.page.document import whole_page as whole_page
 from checkwise.page.one_run import run_page as run_page
 from checkwise.page.one_run import selection_page as selection_page
 from checkwise.page.one_run import write_page as write_page
-from checkwise.page.packed_numbers import BUDGET as BUDGET
-from checkwise.page.packed_numbers import payload as payload
-from checkwise.page.starting_data import explored as explored

@@ -62,26 +62,11 @@ def _text(value: object) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
-SCRIPTS = (
-    "exact.js",
-    "runs.js",
-    "rules.js",
-    "explain.js",
-    "units.js",
-    "dom.js",
-    "plot.js",
-    "compare.js",
-    "run_view.js",
-    "cohort_view.js",
-    "explore.js",
-)
+SCRIPTS = ("dom.js", "plot.js", "run_view.js", "study_view.js", "controls.js")
 
 
 def whole_page(title: str, *body: Child, data: Mapping[str, Any] | None) -> str:
-    """A whole page: nothing in it is fetched from anywhere, and only its own script runs.
-
-    Without ``data`` there is nothing to compute, so the page has no script.
-    """
+    """A whole page: nothing in it is fetched from anywhere, and only its own script runs."""
     style = assets("colours.css", "page.css", "drawing.css", "explore.css")
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {script_hash()}"
     head = el(
@@ -93,7 +78,7 @@ def whole_page(title: str, *body: Child, data: Mapping[str, Any] | None) -> str:
         el("title", title),
         el("style", Markup(style)),
     )
-    page = el("html", head, el("body", el("main", *body), data and _embedded(data)), lang="en")
+    page = el("html", head, el("body", el("main", *body), _embedded(data)), lang="en")
     return f"<!doctype html>\n{page}\n"
 
 
@@ -108,14 +93,12 @@ def script_hash() -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def _embedded(data: Mapping[str, Any]) -> Markup:
+def _embedded(data: Mapping[str, Any] | None) -> Markup:
     """The data and the script; no name in the data can end the element it stands in."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     safe = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    return join(
-        el("script", Markup(safe), type="application/json", id="data"),
-        el("script", script()),
-    )
+    held = data and el("script", Markup(safe), type="application/json", id="data")
+    return join(held or None, el("script", script()))
 
 
 def masthead(name: str, chip: str | None = None) -> Markup:
@@ -145,7 +128,7 @@ def bound_section(
 ) -> Markup:
     """What is promised about accuracy, under which conditions, and what is not."""
     if no_bound:
-        return section("bound", "", "No accuracy bound", el("p", no_bound))
+        return section("bound", "", "No accuracy bound", el("p", prose(no_bound)))
     return section(
         "bound",
         "",
@@ -161,7 +144,7 @@ def bound_section(
 
 
 def _list(items: Sequence[str]) -> Markup:
-    return el("ul", (el("li", item[:1].upper() + item[1:] + ".") for item in items))
+    return el("ul", (el("li", prose(f"{item[:1].upper()}{item[1:]}.")) for item in items))
 
 
 def paragraphs(*texts: str) -> Markup:
@@ -170,37 +153,30 @@ def paragraphs(*texts: str) -> Markup:
 
 
 NORMS = (("inf", "largest (L∞)"), ("2", "Euclidean (L2)"), ("1", "sum (L1)"))
-SLIDER = {"min": "0", "max": "5", "step": "0.05"}
+WEIGHTINGS = {
+    "equal": "equally",
+    "sample": "by their size",
+    "worst": "by the worst one",
+    "own": "by weights of your own",
+}
 
 
 def controls(data: Mapping[str, Any]) -> Markup:
     """The form; hidden until the script shows it."""
     runs: Sequence[Mapping[str, Any]] = data["runs"]
-    counted = all(run["counts"] is not None for run in runs)
-    rules: Sequence[Mapping[str, Any]] = data["rules"]
+    ways = [(way, said) for way, said in WEIGHTINGS.items() if way in runs[0]["views"]]
     return el(
         "form",
         _row("Run", _runs(runs), name="run", class_="wide-row") if len(runs) > 1 else None,
         _row(
             "Rule",
-            el("select", (_option(r["name"]) for r in rules), name="rule", id="rule"),
+            _choice("rule", [(rule["name"], rule["name"]) for rule in data["rules"]]),
             el("small", id="summary"),
             name="rule",
         ),
-        _tolerance(),
-        _row(
-            "Least accuracy (points)",
-            el("input", type="text", inputmode="decimal", name="threshold", id="threshold"),
-            name="threshold",
-            id="least",
-        ),
-        _group("Distance", _radios("q", NORMS), id="distance"),
-        _group("Objectives", _objectives(data["metrics"]), id="objectives"),
-        _group(
-            "Domains count",
-            _radios("weights", (("equal", "equally"), ("sample", "by their size")), counted),
-            _check("worst", "", "by the worst one"),
-        ),
+        _tolerance(len(data["stops"]) - 1),
+        _row("Distance", _choice("q", NORMS), name="q", id="distance"),
+        _row("Sets count", _choice("weighting", ways), name="weighting") if ways[1:] else None,
         el("button", "Settings of the report", type="button", id="reset"),
         id="controls",
         class_="controls",
@@ -210,16 +186,11 @@ def controls(data: Mapping[str, Any]) -> Markup:
     )
 
 
-def _tolerance() -> Markup:
+def _tolerance(last: int) -> Markup:
     return el(
         "div",
-        el("label", "Tolerance δ (points)", for_="delta"),
-        el(
-            "span",
-            el("input", type="range", name="slider", aria_label="Tolerance in points", **SLIDER),
-            el("input", type="text", inputmode="decimal", name="delta", id="delta"),
-            class_="pair",
-        ),
+        el("label", "Tolerance δ: ", el("output", id="delta"), for_="slider"),
+        el("input", type="range", name="slider", id="slider", min="0", max=last, step="1"),
         id="tolerance",
         class_="field",
     )
@@ -228,9 +199,7 @@ def _tolerance() -> Markup:
 def _runs(runs: Sequence[Mapping[str, Any]]) -> Markup:
     groups: dict[str, list[Markup]] = {}
     for number, run in enumerate(runs):
-        key = run["key"]
-        group = f"{key['dataset']} · {key['algorithm']}" if key else "runs"
-        groups.setdefault(group, []).append(el("option", run["name"], value=number))
+        groups.setdefault(run["group"], []).append(el("option", run["name"], value=number))
     return el(
         "select",
         (el("optgroup", options, label=name) for name, options in groups.items()),
@@ -239,44 +208,14 @@ def _runs(runs: Sequence[Mapping[str, Any]]) -> Markup:
     )
 
 
-def _objectives(metrics: Iterable[Mapping[str, Any]]) -> list[Markup]:
-    return [_check("objective", m["name"], m["title"]) for m in metrics if not m.get("unknown")]
-
-
-def _option(name: str) -> Markup:
-    return el("option", name, value=name)
+def _choice(name: str, options: Iterable[tuple[str, str]]) -> Markup:
+    return el("select", (el("option", text, value=v) for v, text in options), name=name, id=name)
 
 
 def _row(label: str, *fields: Child, name: str, class_: str = "", id: str | None = None) -> Markup:
     return el(
         "div", el("label", label, for_=name), *fields, class_=f"field {class_}".strip(), id=id
     )
-
-
-def _group(legend: str, *fields: Child, id: str | None = None) -> Markup:
-    return el("fieldset", el("legend", legend), *fields, id=id)
-
-
-def _radios(name: str, choices: Sequence[tuple[str, str]], all_work: bool = True) -> list[Markup]:
-    return [
-        el(
-            "label",
-            el(
-                "input",
-                type="radio",
-                name=name,
-                value=value,
-                checked="checked" if i == 0 else None,
-                disabled=None if i == 0 or all_work else "disabled",
-            ),
-            text,
-        )
-        for i, (value, text) in enumerate(choices)
-    ]
-
-
-def _check(name: str, value: str, text: str) -> Markup:
-    return el("label", el("input", type="checkbox", name=name, value=value or None), text)
 
 
 def live_run(words: Markup | None = None, ranking: Markup | None = None) -> Markup:
@@ -291,22 +230,31 @@ def live_run(words: Markup | None = None, ranking: Markup | None = None) -> Mark
             el("p", "The drawing of the run and the controls need JavaScript.", class_="note"),
             class_="static-only",
         ),
-        el("p", id="problem", class_="problem", role="alert", hidden="hidden"),
-        el("p", id="not-recomputed", class_="note", hidden="hidden"),
         el(
             "div",
             el("h3", id="choice", class_="choice"),
             el("p", id="explanation"),
+            el("p", el("code", id="live-path"), copy_button(), class_="where"),
+            id="chosen-now",
             class_="js-only",
             aria_live="polite",
-            data_result="choice",
         ),
-        el("div", id="figure", class_="js-only", data_result="figure"),
-        el("div", ranking, id="ranking", data_result="ranking"),
+        el("div", id="figure", class_="js-only"),
+        el("p", id="steady", class_="note js-only"),
+        el("div", ranking, id="ranking"),
         live_details("ranking-all", "All checkpoints", label_id="ranking-all-label"),
-        el("h3", "How sure is this?", class_="js-only"),
-        el("div", id="sure", class_="js-only", data_result="sure"),
     )
+
+
+def copy_button() -> Markup:
+    """Copies what stands before it."""
+    return el("button", "Copy", type="button", class_="copy js-only", data_copy="yes")
+
+
+def prose(text: str) -> Markup:
+    """A sentence in which what stands between backticks is code."""
+    parts = text.split("`")
+    return join(*(el("code", part) if i % 2 else part for i, part in enumerate(parts)))
 
 
 def live_details(place: str, label: str, *, label_id: str | None = None) -> Markup:

@@ -7,14 +7,31 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkwise.errors import CheckwiseError, NoGuaranteeError
-from checkwise.metrics import METRICS, metric_title, reliability, together
+from checkwise.metrics import METRICS, reliability, together
 from checkwise.page import document
-from checkwise.page.document import Markup, controls, el, framed_table, join, live_run
-from checkwise.page.starting_data import run_data
-from checkwise.selection import Selection, explain
+from checkwise.page.choices import MOST_PP, metric_facts, run_data
+from checkwise.page.document import (
+    Markup,
+    controls,
+    copy_button,
+    el,
+    framed_table,
+    join,
+    live_run,
+    prose,
+)
+from checkwise.selection import (
+    Selection,
+    because,
+    called,
+    cautions,
+    guarded_answer,
+    not_compared,
+    scores,
+)
 from checkwise.store import write_text, writing
 from checkwise.sure import Stability
-from checkwise.words import number
+from checkwise.words import RECOMMENDED, number
 
 MOST_BARS: Final = 12
 _WIDTH, _HEIGHT = 400, 16
@@ -117,30 +134,39 @@ def class_1_section(selection: Selection) -> Markup | None:
 
 
 FIRST = 10
-MAIN = ("rank", "step", "accuracy", "gap_pp", "score", "nll", "ece", "cwece")
+MAIN = ("step", "accuracy", "gap_pp", "nll", "ece", "cwece")
 NO_CONTROLS = "This run has no accuracy, so the page draws nothing and has no controls."
 
 
 def run_page(selection: Selection, title: str, data: Mapping[str, Any] | None) -> str:
-    """The page as text; ``data`` is what its script computes with, None without accuracy."""
+    """The page as text; ``data`` is what its script shows, None without accuracy."""
+    notes = selection.trajectory.notes
     return document.whole_page(
-        f"checkwise: step {selection.step} of {title}",
+        f"Step {selection.step} of {title}",
         document.masthead(title),
         el(
             "section",
-            el("p", "Which checkpoint should be used?", class_="eyebrow"),
-            el("h1", f"Step {selection.step}"),
-            el("p", explain(selection), class_="answer"),
-            el("p", "Checkpoint: ", el("code", selection.path)) if selection.path else None,
+            el("h1", f"Use step {selection.step}"),
+            el("p", el("code", selection.path), copy_button(), class_="where")
+            if selection.path
+            else None,
             _tiles(selection),
-            [el("p", f"Note: {note}", class_="note") for note in selection.trajectory.notes],
+            el("p", prose(_why(selection)), class_="answer"),
+            el(
+                "details",
+                el("summary", "How it was read"),
+                el("ul", (el("li", prose(note)) for note in notes)),
+                class_="note",
+            )
+            if notes
+            else None,
             class_="top",
         ),
         sure_section(selection),
         class_1_section(selection),
         document.section(
             "source",
-            "Source validation · all that the rule reads",
+            "",
             "The checkpoints, best first"
             if data is None
             else "The run, and other ways to choose from it",
@@ -148,35 +174,53 @@ def run_page(selection: Selection, title: str, data: Mapping[str, Any] | None) -
             id="explore",
         ),
         _bound(selection),
+        el("footer", el("p", RECOMMENDED)),
         data=data,
     )
+
+
+def _why(s: Selection) -> str:
+    """What the tiles do not say: why this checkpoint, and what to be careful about."""
+    reasons = [guarded_answer(s)] if s.guard_acted else [because(s), not_compared(s)]
+    return " ".join(sentence for sentence in (*reasons, *cautions(s)) if sentence)
 
 
 def _explored(selection: Selection, data: Mapping[str, Any] | None) -> Markup:
     if data is None:
         return join(el("p", NO_CONTROLS, class_="note"), _ranked(selection))
-    return join(
-        controls(data),
-        live_run(ranking=_ranked(selection)),
-        el("p", "Checkpoint: ", el("code", id="weights-path"), class_="js-only"),
-    )
+    return join(controls(data), live_run(ranking=_ranked(selection)))
 
 
 def _tiles(selection: Selection) -> Markup:
-    eligible, checkpoints = len(selection.eligible_steps), len(selection.trajectory)
+    """What the choice gains and what it costs against the best checkpoint."""
+    (name, value, beside), *others = scores(selection) or [("", "", "")]
+    amount, below, there = beside.partition(" below the best ")
     cells = []
-    judged = selection.judged_by
-    if judged is not None and judged.metric != "accuracy":
-        cells = [(f"mean source {judged.metric}", f"{judged.value:.4g}")]
-        cells += [(f"gap to the best {judged.metric}", f"{judged.gap:.4g}")]
-    if selection.accuracy is not None:
-        cells += [("mean source accuracy", f"{100 * selection.accuracy:.2f}%")]
-        cells += [("gap to the best", f"{selection.gap_pp:.2f} points")]
-    cells += [("eligible checkpoints", f"{eligible} of {checkpoints}")]
-    tiles = [
-        el("div", el("span", label), el("strong", value), class_="tile") for label, value in cells
-    ]
-    return el("div", tiles, class_="tiles")
+    if below:
+        against = f"{value}; best {there.strip('()')}"
+        cells.append((f"{_capital(name)}: what it costs", amount, against))
+    elif name:
+        cells.append((_capital(name), value, beside))
+    for name, value, beside in others:
+        amount, compared, there = beside.partition(" than there ")
+        gain = ": what you gain" * amount.endswith("less")
+        against = f"{value}; at the best by accuracy {there.strip('()')}" if compared else beside
+        cells.append((_capital(name) + gain, amount if compared else value, against))
+    near, total = len(selection.eligible_steps), len(selection.trajectory)
+    if near > 1:
+        cells.append(("Chosen from", f"{near} of {total}", "checkpoints"))
+    return el(
+        "div",
+        (
+            el("div", el("span", label), el("strong", amount), el("span", beside), class_="tile")
+            for label, amount, beside in cells
+        ),
+        class_="tiles",
+    )
+
+
+def _capital(name: str) -> str:
+    return f"{name[0].upper()}{name[1:]}"
 
 
 def _ranked(selection: Selection) -> Markup:
@@ -184,7 +228,8 @@ def _ranked(selection: Selection) -> Markup:
     every = [
         name
         for name in selection.ranked
-        if name not in ("feasible", "diverged") and not name.endswith("_normalised")
+        if name not in ("rank", "score", "feasible", "diverged")
+        and not name.endswith("_normalised")
     ]
     main = [name for name in every if name in (*MAIN, selection.constraint)]
     return el(
@@ -198,14 +243,19 @@ def _ranked(selection: Selection) -> Markup:
     )
 
 
-def _bound(selection: Selection) -> Markup:
+def _bound(selection: Selection) -> Markup | None:
+    """The bound with its conditions; nothing where it says nothing useful."""
     try:
         bound = selection.guarantee()
-    except NoGuaranteeError as error:
-        return document.bound_section("", (), (), str(error))
+    except NoGuaranteeError:
+        return None
+    if bound.tightest_pp > MOST_PP:
+        return None
+    quantity = bound.quantity.replace(" source", "")
     sentence = (
-        f"With probability at least {1 - bound.alpha:g}, the population {bound.quantity} of step "
-        f"{selection.step} is at most {bound.tightest_pp:.2f} points below the best of this run."
+        f"With probability at least {1 - bound.alpha:g}, the {quantity} of step "
+        f"{selection.step} on all data like this validation is at most {bound.tightest_pp:.2f} "
+        "points below the best of this run."
     )
     conditions = bound.conditions
     if bound.paired is not None:
@@ -223,45 +273,42 @@ def _table(selection: Selection, names: Sequence[str], *, first: int | None = No
     body = [
         el(
             "tr",
-            (el("td", _shown(name, columns[name][i], feasible), class_="num") for name in names),
+            (el("td", _shown(name, columns[name][i]), class_="num") for name in names),
             class_="chosen" if i == 0 else None if feasible else "dim",
         )
         for i, feasible in enumerate(columns["feasible"])
     ]
-    return framed_table(
-        [_column(name) for name in names],
-        body,
-        "Best first; only eligible checkpoints are ranked by score",
-    )
+    return framed_table([_column(selection, name) for name in names], body, "Best first")
 
 
-def _column(name: str) -> str:
+def _column(selection: Selection, name: str) -> str:
+    if name == "gap_pp":
+        return "below the best (points)"
+    if name == "step":
+        return name
     if name in METRICS:
-        times = " (%)" if METRICS[name].in_percent else " ×100"
-        return metric_title(name) + (times if METRICS[name].scale == 100 else "")
-    return {"gap_pp": "gap (points)"}.get(name, name)
+        return called(selection.trajectory, name) + str(metric_facts(name)["unit"])
+    return name
 
 
-def _shown(name: str, value: object, eligible: bool) -> str:
+def _shown(name: str, value: object) -> str:
     if not isinstance(value, float):
         return str(value)
-    if name == "score" and not eligible:
-        return "–"
     if name in METRICS:
         return number(METRICS[name].scale * value, METRICS[name].decimals)
-    return number(value, 2 if name == "gap_pp" else 4)  # points, or what a rule minimised
+    return number(value, 2 if name == "gap_pp" else 4)
 
 
-def selection_page(selection: Selection) -> str:
-    """The page of one run and its choice, in one file."""
-    title = str(selection.run) if selection.run else "This run"
+def selection_page(selection: Selection, name: str = "") -> str:
+    """The page of one run and its choice, in one file; ``name`` is what was read."""
+    title = name or (str(selection.run) if selection.run else "This run")
     data = None if selection.accuracy is None else run_data(selection, title)
     return run_page(selection, title, data)
 
 
-def write_page(selection: Selection, out: Path) -> Path:
+def write_page(selection: Selection, out: Path, name: str = "") -> Path:
     """Write the page of a choice and return where it is; it appears whole or not at all."""
     with writing(out.parent):
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_text(out, selection_page(selection))
+        write_text(out, selection_page(selection, name))
     return out

@@ -15,7 +15,6 @@ from checkwise.metrics import BANDWIDTH, BINS
 from checkwise.readers import log_runs, one_training, optuna, tables
 from checkwise.readers.history import has_lists, open_history, plain
 from checkwise.readers.registry import (
-    ACCEPTED,
     read_below,
     read_file,
     reader_of,
@@ -262,10 +261,7 @@ def _read(path: Path, request: Request) -> list[LoadedRun]:
         if not os.path.lexists(path):
             path = layout.latest(path)  # a run that is not published yet
         if not path.exists():
-            raise InputError(
-                f"Expected {ACCEPTED}, but there is nothing at {path}: check the path.",
-                code="missing",
-            )
+            raise InputError(f"There is no file or folder {str(path)!r}.", code="missing")
         if layout.is_held_out(path):
             raise InputError(
                 f"Expected what selection may read, but {path} holds results on a held-out domain: "

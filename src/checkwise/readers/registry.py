@@ -251,7 +251,10 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
             code="format",
         )
     raise InputError(
-        f"Expected {ACCEPTED}, but {path} is none of these: check the path.", code="format"
+        f"{path} is no log that is known; checkwise reads what trainers write (docs/logs.md), "
+        "tables of metrics (.csv, .parquet, .jsonl) and predictions: give one of these, or the "
+        "training's folder.",
+        code="format",
     )
 
 
@@ -280,8 +283,8 @@ def read_below(root: Path, request: Request) -> list[LoadedRun]:
         if request.left_out:
             return []
         raise InputError(
-            f"Expected {ACCEPTED}, but the folder {root} holds none of these: check the path, "
-            "or name the file.",
+            f"{root} holds no log, table of metrics or predictions that checkwise reads "
+            "(docs/logs.md): check the path, or name the file.",
             code="missing",
         )
     return runs

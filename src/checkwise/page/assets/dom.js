@@ -25,6 +25,17 @@ function fill(element, attributes, children) {
 
 const byId = (id) => document.getElementById(id);
 
+/** A number with a real minus sign, never a negative zero; a dash where there is none. */
+function shown(value, decimals) {
+  if (value === null || value === undefined || Number.isNaN(value)) return '–';
+  const text = Math.abs(value).toFixed(decimals);
+  return (value < 0 && Number(text) !== 0 ? '−' : '') + text;
+}
+
+const inPoints = (text) => `${text} ${text === '1' ? 'point' : 'points'}`;
+const counted = (things, name) => `${things} ${name}${things === 1 ? '' : 's'}`;
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
 /**
  * A table whose columns sort on a click and that downloads as CSV.
  * columns: {label, small, value(row), cell(row), csv: [[name, value(row)], …]}; the first is text.

@@ -39,7 +39,7 @@ const SHAPES = [
     s('path', { d: `M${px(x)} ${px(y - r)}l${r} ${r}l-${r} ${r}l-${r} -${r}z`, class: kind }),
 ];
 
-/** facts: {run, accuracy (%), eligible, tolerance, panels: [{title, name, values}], marks}. */
+/** facts: {run, accuracy (%), near, tolerance, panels: [{title, metric, values}], marks}. */
 function drawRun(facts, width) {
   const { run } = facts;
   const steps = run.steps;
@@ -47,9 +47,9 @@ function drawRun(facts, width) {
   const tall = width > 500 ? 230 : 200;
   const parts = [accuracyPanel(facts, x, TOP, TOP + tall)];
   let top = TOP + tall + 34;
-  const shown = inView(facts);
+  const view = inView(facts);
   for (const panel of facts.panels) {
-    const seen = panel.values.filter((v, t) => shown[t] && Number.isFinite(v));
+    const seen = panel.values.filter((v, t) => view[t] && v !== null);
     const low = Math.min(...seen);
     const high = Math.max(...seen);
     const pad = 0.1 * (high - low) || 1e-6;
@@ -68,36 +68,36 @@ function drawRun(facts, width) {
   return s('svg', {
     viewBox: `0 0 ${width} ${bottom + 44}`, role: 'img', class: 'plot',
     style: `max-width:${width}px`,
-    'aria-label': `Source validation of ${run.name} over its training steps. ${chose.join('; ')}.`,
+    'aria-label': `Validation of ${run.name} over its training steps. ${chose.join('; ')}.`,
   }, guides, parts);
 }
 
-/** Checkpoints near enough to the best accuracy to be drawn in place; the rest sit on the edge. */
-function inView({ accuracy, eligible, tolerance }) {
-  const known = accuracy.filter(Number.isFinite);
+/** Checkpoints near enough to the best accuracy to be drawn in place; the rest lie outside. */
+function inView({ accuracy, near, tolerance }) {
+  const known = accuracy.filter((a) => a !== null);
   const best = Math.max(...known);
   const gaps = known.map((a) => best - a).sort((a, b) => a - b);
-  let usual = percentile(gaps, 75);
+  let usual = gaps[Math.floor(0.75 * (gaps.length - 1))];
   if (tolerance > 0) usual = Math.min(Math.max(usual, 4 * tolerance), 10 * tolerance);
-  return accuracy.map((a, t) => eligible[t] || best - a <= Math.max(usual, 1e-9));
+  return accuracy.map((a, t) => near[t] || (a !== null && best - a <= Math.max(usual, 1e-9)));
 }
 
 function accuracyPanel(facts, x, top, bottom) {
   const { accuracy, tolerance } = facts;
-  const shown = inView(facts);
-  const best = Math.max(...accuracy.filter(Number.isFinite));
-  const seen = accuracy.filter((a, t) => shown[t] && Number.isFinite(a));
+  const view = inView(facts);
+  const best = Math.max(...accuracy.filter((a) => a !== null));
+  const seen = accuracy.filter((a, t) => view[t] && a !== null);
   const edge = best - tolerance;
   const low = Math.min(...seen, Math.max(best - 1.3 * tolerance, 0), best - 1e-6);
   const pad = 0.08 * (best - low);
   const y = scaleOf(low - pad, best + pad, bottom, top);
   return [
-    frame(facts.worst ? 'Worst-domain source accuracy (%)' : 'Mean source accuracy (%)', x, y),
+    frame(facts.title, x, y),
     s('rect', { x: LEFT, y: px(y(best)), width: px(x.end - LEFT + 6),
       height: px(Math.max(y(edge) - y(best), 1)), class: 'band' }),
     line(LEFT, y(edge), x.end + 6, y(edge), 'edge'),
-    tolerance > 0
-      ? label(LEFT + 6, y(edge) - 5, `tolerance: ${tickText(tolerance)} points`, 'small') : null,
+    tolerance > 0 ? label(LEFT + 6, y(edge) - 5,
+      `within ${inPoints(tickText(tolerance))} of the best`, 'small') : null,
     points(facts, accuracy, x, y),
   ];
 }
@@ -112,56 +112,43 @@ function frame(title, x, y, count = 5) {
 }
 
 function points(facts, values, x, y) {
-  const { run, eligible } = facts;
+  const { run, near } = facts;
   const at = [...run.steps.keys()];
-  const inside = at.filter((t) => Number.isFinite(values[t]) && y.holds(values[t]));
-  const path = inside.map((t) => `${px(x(run.steps[t]))},${px(y(values[t]))}`).join(' ');
+  const known = at.filter((t) => values[t] !== null);
+  const path = known.slice(1).map((t, i) =>
+    piece(run.steps[known[i]], values[known[i]], run.steps[t], values[t], x, y)).join('');
   const dots = at.map((t) => {
     const left = x(run.steps[t]);
-    if (Number.isNaN(values[t])) return label(left, y.start - 3, '×', 'lost', 'middle');
-    const up = y(values[t]);
-    if (!y.holds(values[t])) return line(left, up, left, up + (up === y.start ? -5 : 5), 'off');
-    const kind = eligible[t] ? `dot r${facts.levels[t]}` : 'dot out';
-    return s('circle', { cx: px(left), cy: px(up), r: eligible[t] ? 4.5 : 3, class: kind },
+    if (values[t] === null) return label(left, y.start - 3, '×', 'lost', 'middle');
+    if (!y.holds(values[t])) return null;
+    const kind = near[t] ? `dot r${facts.levels[t]}` : 'dot out';
+    return s('circle', { cx: px(left), cy: px(y(values[t])), r: near[t] ? 4.5 : 3, class: kind },
       s('title', {}, facts.hover(t)));
   });
   const marks = facts.marks.map((mark, i) =>
     SHAPES[i % SHAPES.length](x(run.steps[mark.index]), y(values[mark.index]), 8 + 2.5 * i,
       `mark rule${i}`));
-  return [s('polyline', { points: path, class: 'path' }), dots, marks];
+  return [s('path', { d: path, class: 'path' }), dots, marks];
 }
 
-/** Which of the colours each checkpoint has: 0 for the best value among the eligible. */
-function levelsOf(values, eligible) {
-  const inside = values.filter((_, t) => eligible[t]);
+/** A line between two checkpoints, cut where it leaves the frame. */
+function piece(fromStep, from, toStep, to, x, y) {
+  const at = (edge) => (to === from ? 0 : (edge - from) / (to - from));
+  const [one, other] = [at(y.low), at(y.high)].sort((a, b) => a - b);
+  const outside = !y.holds(from) && !y.holds(to) && (from < y.low) === (to < y.low);
+  if (outside || (to === from && !y.holds(from))) return '';
+  const [begin, end] = to === from ? [0, 1] : [Math.max(0, one), Math.min(1, other)];
+  const place = (share) => `${px(x(fromStep + share * (toStep - fromStep)))} ` +
+    `${px(y(from + share * (to - from)))}`;
+  return `M${place(begin)}L${place(end)}`;
+}
+
+/** Which of the colours each checkpoint has: 0 for the best value near the best accuracy. */
+function levelsOf({ values, metric }, near) {
+  const sign = metric.higher ? -1 : 1;
+  const inside = values.filter((v, t) => near[t] && v !== null).map((v) => sign * v);
   const low = Math.min(...inside);
   const width = Math.max(...inside) - low;
-  return values.map((v) => (width === 0 || !Number.isFinite(v)
-    ? 0 : Math.min(LEVELS - 1, Math.max(0, Math.trunc((LEVELS * (v - low)) / width)))));
-}
-
-/** Which step is chosen as the tolerance grows: [{from, to, step}], drawn with the current one. */
-function drawSweep(pieces, current, width) {
-  const height = 150;
-  const end = pieces[pieces.length - 1].to;
-  const steps = pieces.map((piece) => piece.step);
-  const x = scaleOf(0, end, LEFT + 6, width - RIGHT - 6);
-  const low = Math.min(...steps);
-  const high = Math.max(...steps);
-  const pad = 0.1 * (high - low) || 1;
-  const y = scaleOf(low - pad, high + pad, height - 40, TOP);
-  const bars = pieces.map((piece) => {
-    const now = piece.from <= current && (current < piece.to || piece.to === end);
-    return line(x(piece.from), y(piece.step), Math.max(x(piece.to), x(piece.from) + 2),
-      y(piece.step), `piece${now ? ' now' : ''}`);
-  });
-  const numbers = ticksBetween(0, end, 8).map((v) =>
-    label(x(v), height - 22, tickText(v), 'tick', 'middle'));
-  return s('svg', {
-    viewBox: `0 0 ${width} ${height}`, role: 'img', class: 'plot', style: `max-width:${width}px`,
-    'aria-label': 'Chosen step for every tolerance: ' +
-      pieces.map((p) => `${p.step} from ${shown(p.from, POINTS)}`).join(', '),
-  }, frame('Chosen step by tolerance', x, y, 3), bars,
-  line(x(current), TOP, x(current), height - 40, 'guide rule1'), numbers,
-  label(width - RIGHT, height - 6, 'tolerance in points', 'axis', 'end'));
+  return values.map((v) => (width === 0 || v === null
+    ? 0 : Math.min(LEVELS - 1, Math.max(0, Math.trunc((LEVELS * (sign * v - low)) / width)))));
 }

@@ -1,161 +1,144 @@
-// One run at the current settings: the choice, its picture, the ranking, and how sure it is.
+// One run at the current settings: the choice that Python made, its picture, and the best rows.
 
 const SHOWN_ROWS = 10;
 const PANELS = 3;
+const SAME = 1e-9; // what rounding makes of a distance in points
 
-function renderRun(page, selection) {
-  const { run, setting, view, index, eligible } = selection;
-  const usual = select(run, usualSetting(page, setting));
-  byId('choice').textContent = `Step ${run.steps[index]}`;
-  byId('explanation').textContent = explain(selection);
-  if (byId('weights-path')) {
-    const path = page.data.paths?.[index];
-    byId('weights-path').textContent = path ?? '';
-    byId('weights-path').parentElement.hidden = !path;
-  }
-  const width = matchMedia('(max-width: 40rem)').matches ? 350 : 860;
-  byId('figure').replaceChildren(...runFigure(figureFacts(page.metrics, selection, usual), width));
-  renderRanking(page, selection);
-  renderSureness(page, selection, width);
+/** The settings of the controls; a setting that has no effect on the rule is empty. */
+function settingOf(page) {
+  const field = (name) => page.form.elements.namedItem(name)?.value ?? '';
+  const run = page.data.runs[Number(field('run') || page.data.start.run)];
+  const rule = page.rules[field('rule')];
+  const weighting = field('weighting') || page.data.start.weighting;
+  const q = [field('q'), ''].find((one) => keyOf(rule, one, weighting) in run.choices);
+  return { run, rule, q, weighting, stop: Number(field('slider')) };
 }
 
-function panelNames(metrics, { setting, view, run }) {
-  const own = setting.rule.kind === 'wald' ? ['ece'] : objectivesOf(setting);
-  const usual = ['nll', 'cwece'].filter((name) => metrics[name]);
-  const wanted = ['source', 'early', 'random'].includes(setting.rule.kind) || !own.length ? usual : own;
-  const held = (name) => name !== 'accuracy' && carries(run, name, view.weights, view.worst);
-  return wanted.filter(held).slice(0, PANELS);
-}
+const keyOf = (rule, q, weighting) => `${rule.name}|${q}|${weighting}`;
 
-/** The numbers of the picture, on the reported scale: plot.js draws them and computes no other. */
-function figureFacts(metrics, selection, usual) {
-  const { run, view, setting, eligible } = selection;
-  const panels = panelNames(metrics, selection).map((name) => {
-    const metric = metrics[name];
-    const values = column(view, name).map((v) => metric.scale * v);
-    const unit = metric.percent ? ' (%)' : metric.scale === 100 ? ' ×100' : '';
-    return { name, metric, values, title: `Source ${metric.title}${unit}` };
-  });
-  const accuracy = view.accuracy.map((a) => 100 * a);
-  const marks = [{ rule: setting.rule.name, index: selection.index }];
-  if (usual.setting.rule !== setting.rule) {
-    marks.unshift({ rule: usual.setting.rule.name, index: usual.index });
-  }
-  const colours = panels[0]
-    ? panels[0].values.map((v) => (panels[0].metric.higher ? -v : v)) : accuracy.map(() => 0);
+/** What a rule chose in a run at these settings: {index, best, near, words, from, to}. */
+function chosenIn(page, { run, rule, q = '', weighting, stop }) {
+  const pieces = run.choices[keyOf(rule, q, weighting)];
+  const at = pieces.findLastIndex(([start]) => start <= stop);
+  const [, best, listed, words] = pieces[at];
+  const same = (piece) => piece[1][0] === best[0];
+  const first = pieces.findLastIndex((piece, i) => i < at && !same(piece)) + 1;
+  const after = pieces.find((piece, i) => i > at && !same(piece));
+  const view = run.views[weighting];
+  const delta = Number(page.data.stops[stop]);
+  const near = run.steps.map((_, t) => (listed ? listed.includes(t)
+    : view.gap[t] !== null && view.gap[t] <= delta + SAME));
   return {
-    run, accuracy, eligible, panels, marks,
-    worst: view.worst,
-    tolerance: setting.rule.takes.includes('delta_pp') ? setting.delta.value
-      : setting.rule.tolerance ?? 0,
-    levels: levelsOf(colours, eligible),
-    hover: (t) => [`step ${run.steps[t]}`, `accuracy ${shown(accuracy[t], POINTS)}%`,
-      ...panels.map((p) => `${p.metric.title} ${shown(p.values[t], p.metric)}`)].join(', '),
+    index: best[0], best, near, words, view,
+    from: page.data.stops[pieces[first][0]], to: after ? page.data.stops[after[0]] : null,
   };
 }
 
-function runFigure(facts, width) {
-  const lost = facts.run.diverged.reduce((sum, one) => sum + one, 0);
-  return [legendOf(facts), drawRun(facts, width), h('p', { class: 'note' },
-    'Ticks at the edge are checkpoints out of view, early ones mostly.' +
-    (lost ? ` ${counted(lost, 'diverged checkpoint')} ${lost === 1 ? 'is' : 'are'} marked ×.` : ''))];
+/** The rule that others are compared with, at the same settings. */
+function usualAt(page, setting) {
+  const rule = page.rules[page.data.start.reference];
+  return { ...setting, rule, q: '' };
 }
 
-function legendOf({ run, panels, eligible, marks }) {
+function renderRun(page, setting) {
+  const { run, rule } = setting;
+  const chosen = chosenIn(page, setting);
+  const usual = chosenIn(page, usualAt(page, setting));
+  byId('choice').textContent = `Step ${run.steps[chosen.index]}`;
+  byId('explanation').textContent = explained(page, setting, chosen);
+  const path = run.paths?.[chosen.index];
+  byId('live-path').textContent = path ?? '';
+  byId('live-path').parentElement.hidden = !path;
+  byId('steady').textContent = steadyFor(setting, chosen);
+  const width = matchMedia('(max-width: 40rem)').matches ? 350 : 860;
+  const facts = figureFacts(page, setting, chosen, usual);
+  byId('figure').replaceChildren(legendOf(facts), drawRun(facts, width), ...notesOf(facts));
+  renderRanking(page, setting, chosen, rule);
+}
+
+function explained(page, { run, stop }, { words, index, near, view }) {
+  const delta = inPoints(page.data.stops[stop]);
+  if (words) return words.replaceAll('{points}', delta);
+  return `${shown(view.gap[index], 2)} points below the best; ${near.filter(Boolean).length} of ` +
+    `${counted(run.steps.length, 'checkpoint')} could have been chosen.`;
+}
+
+function steadyFor({ rule, run }, { from, to, index }) {
+  if (!rule.tolerance) return '';
+  const end = to === null ? 'on' : `to just below ${to}`;
+  return `The same for every tolerance from ${inPoints(from)} ${end}: step ${run.steps[index]}.`;
+}
+
+function figureFacts(page, setting, chosen, usual) {
+  const { run, rule, stop } = setting;
+  const { view } = chosen;
+  const wanted = rule.objectives.filter((name) => name !== 'accuracy' && view[name]);
+  const names = wanted.length ? wanted : ['nll', 'cwece'].filter((name) => view[name]);
+  const panels = names.slice(0, PANELS).map((name) => {
+    const metric = page.metrics[name];
+    return { metric, values: view[name], title: capital(metric.title) + metric.unit };
+  });
+  const marks = [{ rule: rule.name, index: chosen.index }];
+  if (rule.name !== page.data.start.reference) {
+    marks.unshift({ rule: page.data.start.reference, index: usual.index });
+  }
+  return {
+    run, panels, marks, near: chosen.near, accuracy: view.accuracy,
+    title: `${run.several ? { worst: 'Worst', sample: 'Weighted mean' }[setting.weighting] ?? 'Mean' : 'Validation'}` +
+      `${run.several ? ' validation' : ''} accuracy (%)`,
+    tolerance: rule.tolerance ? Number(page.data.stops[stop]) : 0,
+    levels: panels[0] ? levelsOf(panels[0], chosen.near) : run.steps.map(() => 0),
+    hover: (t) => [`step ${run.steps[t]}`, `accuracy ${shown(view.accuracy[t], 2)}%`,
+      ...panels.map((p) => `${p.metric.title} ${shown(p.values[t], p.metric.decimals)}`)].join(', '),
+  };
+}
+
+function notesOf({ run }) {
+  const lost = run.lost.length;
+  if (!lost) return [];
+  return [h('p', { class: 'note' },
+    `${counted(lost, 'diverged checkpoint')} ${lost === 1 ? 'is' : 'are'} marked ×.`)];
+}
+
+function legendOf({ run, panels, near, marks }) {
   const icon = (shape) =>
     s('svg', { viewBox: '0 0 20 20', class: 'icon', 'aria-hidden': 'true' }, shape);
   const items = marks.map((mark, i) => h('li', {}, icon(SHAPES[i](10, 10, 6, `mark rule${i}`)),
     h('b', {}, mark.rule), ` step ${run.steps[mark.index]}`));
   if (panels[0]) {
-    const inside = panels[0].values.filter((_, t) => eligible[t]);
+    const { metric, values } = panels[0];
+    const inside = values.filter((v, t) => near[t] && v !== null);
     const ends = [Math.min(...inside), Math.max(...inside)];
-    if (panels[0].metric.higher) ends.reverse();
-    items.push(h('li', {}, `eligible, by ${panels[0].metric.title}: ${shown(ends[0], panels[0].metric)} `,
+    if (metric.higher) ends.reverse();
+    items.push(h('li', {}, `near the best, by ${metric.title}: ${shown(ends[0], metric.decimals)} `,
       h('span', { class: 'ramp' }, [0, 1, 2, 3, 4, 5, 6].map((r) => h('i', { class: `swatch r${r}` }))),
-      ` ${shown(ends[1], panels[0].metric)}`));
+      ` ${shown(ends[1], metric.decimals)}`));
   }
-  items.push(h('li', {}, icon(s('circle', { cx: 10, cy: 10, r: 3.5, class: 'dot out' })),
-    'not eligible'));
+  items.push(h('li', {}, icon(s('circle', { cx: 10, cy: 10, r: 3.5, class: 'dot out' })), 'not near'));
   return h('ul', { class: 'legend' }, items);
 }
 
-/** The ranked checkpoints: score, every objective, and what it became after rescaling. */
-function renderRanking(page, selection) {
-  const { run, view, setting, score, eligible, normalised } = selection;
-  const names = objectivesOf(setting);
-  const others = page.data.metrics.map((m) => m.name).filter((name) =>
-    name !== 'accuracy' && carries(run, name, view.weights, view.worst));
-  const rows = ranked(selection).map((t, i) => ({ t, rank: i + 1 }));
-  const number = (label, value, kind, small) =>
-    ({ label, small, value, cell: (r) => shown(value(r), kind) });
-  const metric = (name) => {
-    const metric = page.metrics[name];
-    const { title, scale, percent } = metric;
-    const values = column(view, name);
-    const unit = percent ? ' (%)' : scale === 100 ? ' ×100' : '';
-    return number(title + unit, (r) => scale * values[r.t], metric);
-  };
-  const rescaled = (name, i) =>
-    number(`${page.metrics[name].title} 0–1`, (r) => (eligible[r.t] ? normalised[i][r.t] : NaN), SCORE,
-      'rescaled');
-  const objectives = (name, i) => [metric(name), ...(normalised ? [rescaled(name, i)] : [])];
+/** The best checkpoints in the order of the rule; on request all of them, by step. */
+function renderRanking(page, { run, rule }, { best, near, view, index }) {
+  const number = (label, values, decimals) =>
+    ({ label, value: (r) => values[r.t] ?? NaN, cell: (r) => shown(values[r.t], decimals) });
+  const metrics = page.data.metrics.filter(({ name }) => name !== 'accuracy' && view[name]);
   const columns = [
-    { label: 'rank', value: (r) => r.rank, cell: (r) => String(r.rank) },
     { label: 'step', value: (r) => run.steps[r.t], cell: (r) => String(run.steps[r.t]) },
-    number('accuracy (%)', (r) => 100 * view.accuracy[r.t], POINTS),
-    number('gap (points)', (r) => view.gap_pp[r.t], POINTS),
-    ...(setting.rule.kind === 'reported' ? [] : [
-      number(setting.rule.kind === 'constrained' ? 'distance' : 'score',
-        (r) => (eligible[r.t] ? score[r.t] : NaN), SCORE)]),
+    number('accuracy (%)', view.accuracy, 2),
+    number('below the best (points)', view.gap, 2),
+    ...metrics.map((m) => number(m.title + m.unit, view[m.name], m.decimals)),
   ];
-  const inObjectives = names.filter((name) => name !== 'accuracy');
-  const own = inObjectives.flatMap((name) => objectives(name, names.indexOf(name)));
-  const rest = others.filter((name) => !names.includes(name)).map(metric);
-  const kind = (r) => (r.t === selection.index ? 'chosen' : eligible[r.t] ? null : 'dim');
-  const name = `${run.name}-${setting.rule.name}`;
+  const kind = (r) => (r.t === index ? 'chosen' : near[r.t] ? null : 'dim');
+  const name = `${run.name}-${rule.name}`;
   sortableTable(byId('ranking'), {
-    caption: 'Best first; only eligible checkpoints are ranked.', name, kind,
-    columns: [...columns, ...own], rows: rows.slice(0, SHOWN_ROWS),
+    caption: 'Best first', name, kind, columns, rows: best.slice(0, SHOWN_ROWS).map((t) => ({ t })),
   });
-  byId('ranking-all-label').textContent = `All ${rows.length} checkpoints and metrics`;
+  byId('ranking-all-label').textContent = `All ${counted(run.steps.length, 'checkpoint')}`;
   if (byId('ranking-all').parentElement.open) {
     sortableTable(byId('ranking-all'), {
-      caption: 'Every checkpoint', name: `${name}-all`, kind,
-      columns: [...columns, ...own, ...rest], rows,
+      caption: 'Every checkpoint', name: `${name}-all`, kind, columns,
+      rows: run.steps.map((_, t) => ({ t })),
     });
   }
-}
-
-/** How sure: how many could have been chosen, ties, other tolerances, and the bound. */
-function renderSureness(page, selection, width) {
-  const { run, view, setting, eligible, index } = selection;
-  const { ties, near } = tiesOf(selection);
-  const size = eligible.filter(Boolean).length;
-  const said = [`${size} of ${run.steps.length} checkpoints could have been chosen` +
-    (size === 1 ? ': the rule had nothing to decide.' : '.')];
-  if (['constrained', 'pure', 'wald'].includes(setting.rule.kind)) {
-    const close = ties.length + near.length;
-    said.push(close ? `${close} of them cannot be told from the choice by score: a near-tie.`
-      : size > 1 ? 'No other has the same score within rounding.' : '');
-  }
-  const drawn = [];
-  if (setting.rule.takes.includes('delta_pp')) {
-    const limit = Math.min(100, Math.max(2, 2 * setting.delta.value));
-    const pieces = sweep(run, setting, limit);
-    const now = pieces.filter((p) => p.index === index && p.from <= setting.delta.value + 1e-9)
-      .at(-1);
-    if (now) {
-      const end = now.to >= limit ? 'on' : `to ${shown(now.to, POINTS)}`;
-      said.push('The same step is chosen for every tolerance from ' +
-        `${shown(now.from, POINTS)} points ${end}.`);
-    }
-    drawn.push(drawSweep(pieces.map((p) => ({ ...p, step: run.steps[p.index] })),
-      setting.delta.value, width));
-  }
-  const bound = guarantee(selection);
-  said.push(bound.none ?? `With probability at least 0.95 its population ` +
-    `${view.worst ? 'worst-domain' : 'mean'} source accuracy is at most ` +
-    `${shown(bound.bound_pp, POINTS)} points below the best of this run, under the conditions below.`);
-  byId('sure').replaceChildren(h('ul', {}, said.filter(Boolean).map((text) => h('li', {}, text))),
-    ...drawn);
 }

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checkwise.page import (
+    MOST_PP,
     Markup,
     bound_section,
     controls,
@@ -184,14 +185,10 @@ def _held_out(facts: CohortFacts) -> Markup:
         ),
         paired_table(facts),
         el("figure", el("div", by_metric, class_="panels"), el("figcaption", FOREST)),
-        el(
-            "div",
-            split_table(facts.rules[0], "algorithm", facts.by_algorithm),
-            split_table(facts.rules[0], "dataset", facts.by_dataset)
-            if len(facts.by_dataset) > 1
-            else None,
-            class_="static-only",
-        ),
+        split_table(facts.rules[0], "algorithm", facts.by_algorithm),
+        split_table(facts.rules[0], "dataset", facts.by_dataset)
+        if len(facts.by_dataset) > 1
+        else None,
         class_="heldout",
         id="heldout",
         data_live="yes",
@@ -200,28 +197,12 @@ def _held_out(facts: CohortFacts) -> Markup:
 
 def _live_targets() -> Markup:
     """The current settings on the held-out domains; the script fills this in."""
-    choices = (
-        ("algorithm", "algorithm"),
-        ("dataset", "dataset"),
-        ("held_out", "held-out domain"),
-        ("hparams_seed", "hyperparameter seed"),
-        ("trial_seed", "trial seed"),
-    )
     return el(
         "div",
         el("h3", "At the settings chosen above"),
         el("p", id="live-answer", class_="answer", aria_live="polite"),
         el("p", id="live-note", class_="note"),
-        el("p", id="live-intervals", class_="note"),
-        el("div", id="rules-target", data_result="rules"),
-        el(
-            "p",
-            el("label", "Split by ", for_="split"),
-            el("select", (el("option", text, value=v) for v, text in choices), id="split"),
-            class_="split",
-        ),
-        el("div", id="split-table", data_result="split"),
-        live_details("differences", "Every run"),
+        el("div", id="rules-target"),
         class_="js-only",
     )
 
@@ -230,7 +211,7 @@ def _source(facts: CohortFacts, data: Mapping[str, Any]) -> Markup:
     example = el(
         "p",
         el("b", str(facts.example.run)),
-        ", the run with the median number of eligible checkpoints. ",
+        ", the median run of those where the rules differ. ",
         facts.example.explain(),
     )
     return section(
@@ -239,9 +220,8 @@ def _source(facts: CohortFacts, data: Mapping[str, Any]) -> Markup:
         "Explore the choices",
         el(
             "p",
-            "Change the run, the rule or its settings: the choice is computed here, from the same "
-            "numbers and to the last bit as checkwise does. It opens on the run with the median "
-            "number of eligible checkpoints, so no result decided which run is shown.",
+            "Change the run, the rule or the tolerance. It opens on the median run of those where "
+            "the rules differ; no held-out result decided which.",
             class_="js-only",
         ),
         _other_reference(facts.reference, data["start"]["reference"]),
@@ -250,7 +230,7 @@ def _source(facts: CohortFacts, data: Mapping[str, Any]) -> Markup:
         el("h3", "Over all runs", class_="js-only"),
         el("p", id="over-runs", class_="js-only", aria_live="polite"),
         el("div", source_table(facts.source, facts.reference), class_="static-only"),
-        el("div", id="rules-source", class_="js-only", data_result="rules"),
+        el("div", id="rules-source", class_="js-only"),
         live_details("runs-table", "The choice in every run"),
         id="explore",
     )
@@ -267,10 +247,11 @@ def _other_reference(asked: str, explored: str) -> Markup | None:
     )
 
 
-def _bound(facts: CohortFacts) -> Markup:
-    if facts.bound is None:
-        return bound_section("", (), (), facts.no_bound)
+def _bound(facts: CohortFacts) -> Markup | None:
+    """The bound with its conditions; nothing where it says nothing useful."""
     bound = facts.bound
+    if bound is None or bound.median > MOST_PP:
+        return None
     size = (
         f"{bound.median:.2f} points"
         if bound.smallest == bound.largest
@@ -293,8 +274,6 @@ def _method(facts: CohortFacts) -> Markup:
             "calibration errors are ×100, NLL is unscaled. ECE and CwECE are soft-bin squared gaps "
             f"and not comparable with hard-bin values. {_weights(first)}",
             _about_intervals(first),
-            "Intervals at the settings that you choose are over the same groups of runs; where "
-            "there are too few of them, 95% cluster-t over blocks, whose runs share both seeds.",
         ),
     )
 

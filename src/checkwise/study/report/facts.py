@@ -72,7 +72,7 @@ class CohortFacts:
     """Everything on the page of a cohort. The first rule is the one the headline is about.
 
     ``chosen`` has the rules that choose a checkpoint from source validation; ``example`` is the
-    leading rule's choice in the run with the median number of eligible checkpoints.
+    leading rule's choice in the median run of those where it differs from the reference.
     """
 
     name: str
@@ -126,7 +126,7 @@ def cohort_facts(
     compared = tuple(rule for rule in rules if rule != reference)
     if not compared:
         raise InputError(f"Expected a rule besides the reference {reference}, but got none.")
-    chosen = _choices(cohort, (reference, *compared), params, domains)
+    chosen = choices(cohort, (reference, *compared), params, domains)
     if compared[0] not in chosen:
         raise InputError(
             f"Expected the first rule to choose a checkpoint from source validation, but "
@@ -139,8 +139,8 @@ def cohort_facts(
     leading = chosen[compared[0]]
     usual = chosen.get(reference, {})
     keys = sorted(leading)
-    sizes = [len(leading[key].eligible_steps) for key in keys]
-    example = keys[median_run(sizes)]
+    differ = [k for k in keys if k in usual and leading[k].step != usual[k].step] or keys
+    example = differ[median_run([len(leading[key].eligible_steps) for key in differ])]
     bound, no_bound = _bound([leading[key] for key in keys])
     return CohortFacts(
         name=cohort.name,
@@ -159,7 +159,7 @@ def cohort_facts(
         spreads={table.rule: spreads_of(table) for table in tables},
         by_algorithm=_split(tables[0], "algorithm"),
         by_dataset=_split(tables[0], "dataset"),
-        source=tuple(_source(rule, chosen[rule], usual) for rule in chosen),
+        source=tuple(source_facts(rule, chosen[rule], usual) for rule in chosen),
         bound=bound,
         no_bound=no_bound,
         chosen=chosen,
@@ -187,7 +187,7 @@ def _domains_count(weights: Weights, worst_domain: bool) -> str:
     return f"Weights of source domains: {listed}."
 
 
-def _choices(
+def choices(
     cohort: Cohort, rules: Sequence[str], params: dict[str, Any], domains: dict[str, Any]
 ) -> dict[str, dict[RunKey, Selection]]:
     """Selections of the rules that choose a checkpoint of the run itself, from its validation."""
@@ -235,8 +235,8 @@ def _split(table: Differences, by: str) -> dict[str, tuple[Contrast, ...]]:
     }
 
 
-def _source(
-    rule: str, chosen: dict[RunKey, Selection], usual: dict[RunKey, Selection]
+def source_facts(
+    rule: str, chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]
 ) -> SourceFacts:
     sizes = [len(selection.eligible_steps) for selection in chosen.values()]
     return SourceFacts(
