@@ -165,6 +165,6 @@ def test_the_page_is_about_the_same_choice(table: Path, log: Path, tmp_path: Pat
     page = tmp_path / "page.html"
     asked = ("--constraint", "f1", "--delta", "0.5%", "--objectives", "nll")
     assert run("select", table, "--page", page, *asked, "--param", "ties=latest") == 0
-    assert "Step 400" in page.read_text()
+    assert "Use step 400" in page.read_text()
     assert run("select", log, "--page", page) == 0
-    assert "Step 1" in page.read_text()
+    assert "Use step 2" in page.read_text()

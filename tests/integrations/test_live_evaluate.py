@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import checkwise as cw
 from checkwise import calibrators
 from checkwise.deployed import Calibrated
+from tests.refusals import refused
 
 
 def network(units: int) -> Any:
@@ -76,3 +77,8 @@ def test_an_error_leaves_the_network_in_training_and_nothing_recorded() -> None:
         live.evaluate(1, model, {"validation": [(torch.zeros(4, 5), torch.zeros(4))]})
     assert model.training
     assert live.steps == ()
+
+
+def test_a_loader_without_a_name_is_refused() -> None:
+    with refused("format: DataLoader"):
+        cw.LiveSelector().evaluate(1, network(3), loader(8, 0))

@@ -115,16 +115,17 @@ def test_a_link_back_up_ends_the_search(tmp_path: Path) -> None:
     assert len(load_runs(tmp_path)) == 3
 
 
-def test_what_is_not_there_or_not_known_is_one_line_with_what_is_accepted(tmp_path: Path) -> None:
+def test_what_is_not_there_or_not_known_is_one_line_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "weights.pt").touch()
     (tmp_path / "empty").mkdir()
     for path in (tmp_path / "none.csv", tmp_path / "weights.pt", tmp_path / "empty", "a\0b"):
         with pytest.raises(InputError) as caught:
             load(path)
         assert "\n" not in str(caught.value)
-    for path in (tmp_path / "none.csv", tmp_path / "weights.pt", tmp_path / "empty"):
-        with pytest.raises(InputError, match=r"\.csv, \.parquet, \.jsonl.*step-000100"):
-            load_runs(path)
+    codes = {"none.csv": "missing", "weights.pt": "format", "empty": "missing"}
+    for name, code in codes.items():
+        with refused(f"{code}: {tmp_path / name}"):
+            load_runs(tmp_path / name)
 
 
 def test_importing_the_readers_stays_light() -> None:

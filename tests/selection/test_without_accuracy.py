@@ -177,14 +177,16 @@ def test_the_page_of_such_a_run_is_plain(tmp_path: Any) -> None:
     from checkwise.study.report import write_report
 
     page = write_report(run_of(nll=[0.5, 0.3, 0.4]), tmp_path / "page.html").read_text()
-    assert "Step 200" in page
-    assert "mean source nll" in page
-    assert "<script" not in page
+    assert "step 200" in page
+    assert "NLL" in page
+    assert "<input" not in page
     constrained = write_report(
         run_of(f1=[0.9, 0.89, 0.7], nll=[0.5, 0.3, 0.4], accuracy=[0.9, 0.8, 0.7]),
         tmp_path / "other.html",
         constraint="f1",
         delta="2%",
     ).read_text()
-    assert "gap to the best f1" in constrained
-    assert "within 2% of f1, nearest to the best nll" in constrained
+    assert "F1: what it costs" in constrained
+    assert "NLL: what you gain" in constrained
+    assert "Accuracy: what you gain" not in constrained
+    assert "within 2% of the best" in constrained

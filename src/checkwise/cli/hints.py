@@ -66,7 +66,7 @@ def without_log(path: Path) -> InputError | None:
     """What to do with a folder that holds checkpoints and nothing that was measured."""
     found = (
         sorted(predict.families_near(path), key=lambda one: -len(one.names))
-        if path.is_dir()
+        if path.is_dir() and not layout.is_own_folder(path)
         else []
     )
     if not found:

@@ -260,6 +260,12 @@ class LiveSelector(LiveSelection):
             model: called with the inputs of a batch; gives logits [n, C], or [n] of class 1 of two.
             sets: domain → batches of inputs and labels, as a ``DataLoader`` has them.
         """
+        if not isinstance(sets, Mapping):
+            raise InputError(
+                f"Expected validation sets by name, but got {type(sets).__name__}: pass "
+                '{"val": loader}.',
+                code="format",
+            )
         with naming_extras():
             import torch
         recorder, outputs = self._recorder, dict.fromkeys(sets)

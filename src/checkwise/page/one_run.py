@@ -21,6 +21,7 @@ from checkwise.page.document import (
     prose,
 )
 from checkwise.selection import (
+    ACCURACY,
     Selection,
     because,
     called,
@@ -201,10 +202,11 @@ def _tiles(selection: Selection) -> Markup:
         cells.append((f"{_capital(name)}: what it costs", amount, against))
     elif name:
         cells.append((_capital(name), value, beside))
+    first = name
     for name, value, beside in others:
         amount, compared, there = beside.partition(" than there ")
-        gain = ": what you gain" * amount.endswith("less")
-        against = f"{value}; at the best by accuracy {there.strip('()')}" if compared else beside
+        gain = ": what you gain" * amount.endswith("more" if name == ACCURACY else "less")
+        against = f"{value}; at the best by {first} {there.strip('()')}" if compared else beside
         cells.append((_capital(name) + gain, amount if compared else value, against))
     near, total = len(selection.eligible_steps), len(selection.trajectory)
     if near > 1:
