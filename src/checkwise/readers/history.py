@@ -76,6 +76,12 @@ def is_history(document: Any) -> bool:
 def open_history(document: Mapping[str, Any], path: Path, request: Request) -> Log:
     """The log that lists of values are."""
     lists, beside = _parted(document)
+    if not lists:
+        raise InputError(
+            f"Expected lists of values, one for every epoch, but {path} has none: give the log of "
+            "the training.",
+            code="empty",
+        )
     names, called = _names(lists)
     columns = dict(zip(names, lists.values(), strict=True))
     if len(columns) < len(names):
@@ -113,7 +119,8 @@ def open_history(document: Mapping[str, Any], path: Path, request: Request) -> L
         call="" if library is None else CALLS.get(library, CALLS_OF_ALL),
         notes=tuple(notes),
     )  # fmt: skip
-    return replace(log, said=lambda: _said(log, beside))
+    apart = {(n,): columns[n] for n in others if n in columns}
+    return replace(log, said=lambda: _said(log, {**beside, **apart}))
 
 
 def _side(name: str, called: Mapping[str, tuple[str, str]]) -> Side:
@@ -139,12 +146,12 @@ def _length(columns: Mapping[str, Sequence[Any]], path: Path) -> int:
 
 
 def _said(log: Log, beside: Mapping[Path_, Any]) -> Columns:
-    """What the lists say, and the texts beside them that are not about training or test."""
+    """What the lists say, and what stands beside them: flags, and what is about no other set."""
     yield from log.said()
     for place, value in beside.items():
         name = "/".join(place)
-        if isinstance(value, str) and side(name, OTHER) not in _UNREAD:
-            yield name, [value]
+        if isinstance(value, bool) or side(name, OTHER) not in _UNREAD:
+            yield name, value if isinstance(value, list) else [value]
 
 
 def _parted(document: Mapping[str, Any]) -> tuple[dict[Path_, list[Any]], dict[Path_, Any]]:
@@ -159,9 +166,9 @@ def _parted(document: Mapping[str, Any]) -> tuple[dict[Path_, list[Any]], dict[P
             value = _of_records(value)
         if isinstance(value, Mapping):
             waiting += [((*place, str(name)), inner) for name, inner in value.items()]
-        elif isinstance(value, list) and value:
+        elif place and isinstance(value, list) and value:
             lists[place] = value
-        else:
+        elif place:
             beside[place] = value
     return lists, beside
 
@@ -204,8 +211,14 @@ def _names(lists: Iterable[Path_]) -> tuple[list[str], dict[str, tuple[str, str]
     )
     if in_sets:
         return ["/".join(place) for place in places], {"/".join(p): (p[0], p[1]) for p in places}
-    parents = {place[:-1] for place in places if side(place[-1], OTHER) is Side.VALIDATION}
+    # A name that says test stays: no other says whose values they are.
+    parents = {
+        place[:-1]
+        for place in places
+        if side(place[-1], OTHER) is Side.VALIDATION and not any(map(looks_held_out, place[:-1]))
+    }
     root = parents.pop() if len(parents) == 1 else _common(places)
+    root = () if any(map(looks_held_out, root)) else root
     bare = [place[len(root) :] if place[: len(root)] == root else place for place in places]
     return ["/".join(place) for place in bare], {}
 

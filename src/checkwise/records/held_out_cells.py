@@ -44,7 +44,7 @@ from checkwise.words import is_plain, listed, shown
 Columns = Iterable[tuple[str, Iterable[Any]]]
 SET_WORDS = {*NAMING_WORDS, *PART_WORDS, *TRAINING_WORDS, *VALIDATION_WORDS}
 ASKING_WORDS = {"is", "was", "in", "on", "from", "for", "flag", "mask", "indicator"}
-FLAG_WORDS = {*ASKING_WORDS, "use", "row", "rows", "data", "split"}
+FLAG_WORDS = {*ASKING_WORDS, "use", "row", "rows", "data", "split", "evaluated", "measured"}
 USABLE_WORDS = {*VALIDATION_WORDS, "source", "src", "seen", "id", "iid", "distribution"}
 YES = {"true", "yes", "t", "y", "on", "1", "1.0"}
 NO = {"false", "no", "f", "n", "off", "0", "0.0"}

@@ -85,6 +85,52 @@ TREES = {"mlogloss": [1.0, 0.5, 0.51, 0.4], "merror": [0.5, 0.2, 0.2, 0.204]}
 LEARN = {name: [value / 10 for value in values] for name, values in TREES.items()}
 
 
+@pytest.mark.parametrize("name", ["test", "Test set", "ood", "held_out", "target", "x_test"])
+def test_lists_inside_what_is_called_after_a_test_are_not_read(name: str, tmp_path: Path) -> None:
+    val, poison = VAL, {**VAL, "val_acc": [0.9, 0.1, 0.1]}
+    inside = ({name: poison}, {"run": {name: poison}}, {name: {"history": poison}})
+    records = [{"epoch": k, **{n: v[k] for n, v in poison.items()}} for k in range(3)]
+    for alone in (*inside, {name: records}, {"train": {"loss": [3, 2, 1]}, name: poison}):
+        with pytest.raises(cw.InputError):
+            cw.Trajectory.from_history(alone)
+        (tmp_path / "history.json").write_text(json.dumps(alone))
+        with pytest.raises(cw.InputError):
+            cw.load(tmp_path / "history.json")
+    for other in inside:
+        run = cw.Trajectory.from_history({"a": val, **other})
+        assert run.values["accuracy"][:, 0].tolist() == VAL["val_acc"]
+    run = cw.Trajectory.from_history({"val": {"f1": [0.5, 0.9, 0.8]}, name: poison})
+    assert list(run.values) == ["f1"]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"is_test": True},
+        {"test": True},
+        {"evaluated_on_test": True},
+        {"eval_split": "test"},
+        {"eval_split": ["test"]},
+        {"eval": {"split": ["test"]}},
+        {"split": ["val", "val", "test", "test"]},
+    ],
+)
+def test_what_stands_beside_the_lists_may_say_test(beside: dict[str, Any]) -> None:
+    with refused("held-out: test"):
+        cw.Trajectory.from_history({**VAL, **beside})
+
+
+def test_no_list_of_values_is_refused(tmp_path: Path) -> None:
+    empties: list[Any] = [{"0": 0.9, "1": 0.8}, {"epoch_1": []}, {"a": [{}]}, {"a": {}}]
+    for empty in empties:
+        with pytest.raises(cw.InputError):
+            cw.Trajectory.from_history(empty)
+        (tmp_path / "history.json").write_text(json.dumps(empty))
+        with pytest.raises(cw.InputError) as error:
+            cw.load(tmp_path / "history.json")
+        assert "readable path" not in str(error.value)
+
+
 @pytest.mark.parametrize("name", ["train", "learn", "training", "Train", "dtrain_train"])
 def test_a_set_of_training_is_not_read(name: str) -> None:
     run = cw.Trajectory.from_history({name: LEARN, "valid": TREES})
