@@ -119,7 +119,7 @@ def open_history(document: Mapping[str, Any], path: Path, request: Request) -> L
         call="" if library is None else CALLS.get(library, CALLS_OF_ALL),
         notes=tuple(notes),
     )  # fmt: skip
-    apart = {(n,): columns[n] for n in others if n in columns}
+    apart: dict[Path_, Any] = {(n,): columns[n] for n in others if n in columns}
     return replace(log, said=lambda: _said(log, {**beside, **apart}))
 
 
