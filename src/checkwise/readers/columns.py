@@ -92,7 +92,7 @@ def _parted(token: str) -> list[str]:
 
 
 def side(column: str, trainer: Trainer) -> Side:
-    """Which set a column was measured on.
+    """Which set a column was measured on; a word for training stands against what a trainer means.
 
     Example:
         >>> from checkwise.readers.log import FASTAI, KERAS
@@ -101,11 +101,11 @@ def side(column: str, trainer: Trainer) -> Side:
     """
     if looks_held_out(column) or "test" in tokens(column):
         return Side.HELD_OUT
-    if column in trainer.validation:
-        return Side.VALIDATION
     in_column = set(tokens(column))
     validation = not in_column.isdisjoint(VALIDATION_WORDS)
     training = not in_column.isdisjoint(TRAINING_WORDS)
+    if column in trainer.validation and not training:
+        return Side.VALIDATION
     if validation == training:
         return Side.UNKNOWN
     return Side.VALIDATION if validation else Side.TRAINING

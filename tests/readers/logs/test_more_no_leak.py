@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import struct
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 import checkwise as cw
+from checkwise.errors import InputError
+from checkwise.readers import dvclive
 from tests.material import __file__ as here
 from tests.readers.logs.test_logs_no_leak import CELLS, JSON, SCALARS, unchanged
 from tests.refusals import refused
@@ -166,7 +169,7 @@ def test_a_cell_that_says_test_is_asked_about(file: str, tmp_path: Path) -> None
     """Where a format has text beside the numbers."""
     path = tmp_path / file
     WRITERS[file][0](path, 0.5)
-    if file in ("dvclive", "allennlp", "catboost_training.json", "trees.json", "lengths.json"):
+    if file in ("allennlp", "catboost_training.json", "trees.json", "lengths.json"):
         return
     if file == "run-1.wandb":
         whole = path.read_bytes()
@@ -179,10 +182,12 @@ def test_a_cell_that_says_test_is_asked_about(file: str, tmp_path: Path) -> None
         record = _field(2, b"".join(items))
         checksum = zlib.crc32(record, zlib.crc32(b"\x01"))
         path.write_bytes(whole + struct.pack("<IHB", checksum, len(record), 1) + record)
-    elif file == "loss.tsv":
+    elif file in ("loss.tsv", "dvclive"):
+        path = path / "plots/metrics/val/acc.tsv" if path.is_dir() else path
         lines = path.read_text().splitlines()
         ends = ("phase", "val", "val", "test")
         path.write_text("".join(f"{a}\t{b}\n" for a, b in zip(lines, ends, strict=True)))
+        path = tmp_path / file
     else:
         text = path.read_text()
         try:
@@ -195,6 +200,73 @@ def test_a_cell_that_says_test_is_asked_about(file: str, tmp_path: Path) -> None
             path.write_text("\n".join(map(json.dumps, rows)))
     with refused("held-out: phase … test"):
         cw.load(path)
+
+
+@pytest.mark.parametrize(("column", "cells"), [("split", "val test val"), ("is_test", "0 1 0")])
+def test_cells_beside_a_metric_of_dvclive_are_heard(
+    column: str, cells: str, tmp_path: Path
+) -> None:
+    _dvclive(tmp_path, 0.5)
+    table = tmp_path / "plots/metrics/val/acc.tsv"
+    ends = (column, *cells.split())
+    lines = zip(table.read_text().splitlines(), ends, strict=True)
+    table.write_text("".join(f"{a}\t{b}\n" for a, b in lines))
+    with refused(f"held-out: {column}"):
+        cw.load(tmp_path)
+
+
+def test_tables_of_test_crowd_out_no_validation(tmp_path: Path) -> None:
+    _dvclive(tmp_path, 0.5)
+    clean = cw.load(tmp_path)
+    for place in ("test", "other"):
+        (tmp_path / "plots/metrics" / place).mkdir(exist_ok=True)
+        for k in range(990):
+            table = tmp_path / "plots/metrics" / place / f"m{k}.tsv"
+            table.write_text(f"step\tm{k}\n0\t1\n")
+    assert cw.load(tmp_path).digest == clean.digest
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dvclive, "MOST", 1_000)
+        with refused("unsupported: 1,000"):
+            cw.load(tmp_path)
+
+
+def _named(path: Path, names: tuple[str, str]) -> None:
+    """A table of two columns; in JSON lines with the fields of its trainer."""
+    if path.suffix == ".csv":
+        lines = [f"epoch,{','.join(names)},val/loss"]
+        lines += [f"{k},{1 - RIGHT[k]},{RIGHT[k]},{LOSS[k]}" for k in range(3)]
+        path.write_text("\n".join(lines) + "\n")
+        return
+    rows: list[dict[str, Any]] = []
+    for k in range(3):
+        own = {names[0]: 1 - RIGHT[k], names[1]: RIGHT[k]}
+        if path.name == "scalars.json":
+            rows.append({"epoch": k + 1, "iter": 9, "step": 9 * k + 9, "loss": 1, "data_time": 1.0})
+            rows.append({"step": k + 1, "data_time": 1.0, **own})
+        else:
+            rows.append({"iteration": k, "eta_seconds": 1.0, **own})
+    path.write_text("\n".join(map(json.dumps, rows)))
+
+
+@pytest.mark.parametrize(
+    ("file", "training", "validation"),
+    [
+        ("scalars.json", "train/accuracy/top1", "val/mIoU"),
+        ("scalars.json", "train/accuracy/top1", "accuracy/top1"),
+        ("metrics.json", "train/bbox/AP", "bbox/AP"),
+        ("metrics.json", "train/bbox/AP", "val/bbox/AP"),
+        ("results.csv", "metrics/train_acc", "metrics/val_f1"),
+        ("results.csv", "metrics/train_acc", "metrics/accuracy_top1"),
+        ("results.csv", "metrics/train_mAP50(B)", "metrics/mAP50(B)"),
+    ],
+)
+def test_training_is_not_what_a_trainer_declares(
+    file: str, training: str, validation: str, tmp_path: Path
+) -> None:
+    _named(tmp_path / file, (training, validation))
+    with contextlib.suppress(InputError):  # nothing of validation that is known is left
+        run = cw.load(tmp_path / file)
+        assert training not in run.columns.values()
 
 
 def test_sets_that_are_held_out_may_have_any_length(tmp_path: Path) -> None:
