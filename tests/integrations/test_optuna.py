@@ -110,3 +110,56 @@ def test_a_damaged_storage_and_one_without_values(stored: tuple[Any, Path], tmp_
     with pytest.raises(cw.InputError) as refused:
         cw.load_runs(optuna.create_study())
     assert refused.value.code == "empty"
+
+
+def _told(storage: str, name: str, attributes: dict[str, object], value: float = 0.5) -> Any:
+    made = optuna.create_study(study_name=name, storage=storage, direction="maximize")
+    made.set_metric_names(["accuracy"])
+    trial = made.ask()
+    for key, cell in attributes.items():
+        trial.set_user_attr(key, cell)
+    trial.report(value, 1)
+    made.tell(trial, value)
+    return made
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        ("test", {}),
+        ("photo_test", {}),
+        ("s", {"split": "test"}),
+        ("s", {"split": "photo_test"}),
+        ("s", {"is_test": True}),
+        ("s", {"is_val": 0}),
+        ("s", {"data": {"split": ["test"]}}),
+    ],
+)
+def test_a_study_or_an_attribute_that_says_test_is_asked_about(
+    name: str, attributes: dict[str, object], tmp_path: Path
+) -> None:
+    storage = f"sqlite:///{tmp_path / 'study.db'}"
+    made = _told(storage, name, attributes)
+    for source in (made, tmp_path / "study.db"):
+        with pytest.raises(cw.InputError) as refused:
+            cw.load_runs(source)
+        assert refused.value.code == "held-out"
+    if not attributes:
+        assert len(cw.load_runs(made, sources=name)) == 1
+    _told(storage, "other", {"split": "val", "val_loss": 0.1, "note": "as in the test"}, 0.4)
+    with pytest.warns(cw.CheckwiseWarning, match="1 of 2 runs"):
+        (run,) = cw.load_runs(tmp_path / "study.db").values()
+    assert run.values["accuracy"].tolist() == [[0.4]]
+    if not attributes:
+        assert len(cw.load_runs(tmp_path / "study.db", sources=name)) == 2
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_a_study_of_training_is_not_read(tmp_path: Path) -> None:
+    made = _told(f"sqlite:///{tmp_path / 'study.db'}", "s", {})
+    made.set_metric_names(["train_accuracy"])
+    for source in (made, tmp_path / "study.db"):
+        with pytest.raises(cw.InputError) as refused:
+            cw.load_runs(source)
+        assert refused.value.code == "missing"

@@ -42,9 +42,11 @@ def read(path: Path, request: Request) -> list[Log]:
     """A log for every trial that reported something."""
     logs: list[Log] = []
     rows = stores.read(path, _studies)
-    for study, (direction, names, trials) in rows.items():
+    for study, (direction, names, trials, told) in rows.items():
         prefix = f"{study}/" if len(rows) > 1 else ""
-        logs += _logs(path, prefix, direction.lower(), names, trials, request)
+        sets = {f"study {other}/set": other for other in rows if other in (study, *request.sources)}
+        said = {number: {**sets, **told.get(None, {}), **told.get(number, {})} for number in trials}
+        logs += _logs(path, prefix, direction.lower(), names, trials, said, request)
     return _any(logs, str(path))
 
 
@@ -53,12 +55,14 @@ def read_study(study: Any, request: Request) -> list[LoadedRun]:
     trials = {trial.number: dict(trial.intermediate_values) for trial in study.trials}
     place = Path(printable(study.study_name))
     direction = study.directions[0].name.lower()
-    logs = _logs(place, "", direction, study.metric_names or (), trials, request)
+    sets = {f"study {study.study_name}/set": study.study_name, **_attributes(study.user_attrs)}
+    said = {trial.number: {**sets, **_attributes(trial.user_attrs)} for trial in study.trials}
+    logs = _logs(place, "", direction, study.metric_names or (), trials, said, request)
     return log_runs.read(_any(logs, str(place)), request, place)
 
 
 def _studies(connection: sqlite3.Connection) -> dict[str, Any]:
-    """Study → direction, names of metrics, and trial → step → value."""
+    """Study → direction, names of metrics, trial → step → value, and what attributes say."""
     typed = not stores.lacking(connection, _TYPED)
     kind = "intermediate_value_type" if typed else "'FINITE'"
     named = {}
@@ -79,16 +83,44 @@ def _studies(connection: sqlite3.Connection) -> dict[str, Any]:
         "ORDER BY t.trial_id, v.step",
     ):
         names = _names(named.get(study))
-        _, _, trials = found.setdefault(str(name), (str(direction), names, {}))
+        _, _, trials, _ = found.setdefault(str(name), (str(direction), names, {}, {}))
         trials.setdefault(number, {})[step] = _NOT_FINITE.get(type_, value)
+    for name, number, key, value in _stored_attributes(connection):
+        if str(name) in found:
+            found[str(name)][-1].setdefault(number, {}).update(_attributes({key: _parsed(value)}))
     return found
 
 
-def _names(cell: Any) -> Sequence[str]:
+def _stored_attributes(connection: sqlite3.Connection) -> list[Any]:
+    """Study, trial (None for all of them), key and JSON of what users have written beside."""
+    rows: list[Any] = []
+    for table, number, trials in (
+        ("study_user_attributes", "NULL", ""),
+        ("trial_user_attributes", "t.number", "JOIN trials t USING (trial_id)"),
+    ):
+        if not stores.lacking(connection, {table: ("key", "value_json")}):
+            rows += stores.rows_of(
+                connection,
+                f"SELECT s.study_name, {number}, a.key, a.value_json FROM {table} a {trials} "
+                "JOIN studies s USING (study_id)",
+            )
+    return rows
+
+
+def _attributes(told: Mapping[Any, Any]) -> dict[str, Any]:
+    return {f"user_attrs/{key}": value for key, value in told.items()}
+
+
+def _parsed(cell: Any) -> Any:
+    """The value of a JSON text; the text itself where it is none."""
     try:
-        names = json.loads(cell)
+        return json.loads(cell)
     except (TypeError, ValueError, RecursionError):
-        return ()
+        return cell
+
+
+def _names(cell: Any) -> Sequence[str]:
+    names = _parsed(cell)
     return names if isinstance(names, list) and all(isinstance(n, str) for n in names) else ()
 
 
@@ -98,6 +130,7 @@ def _logs(
     direction: str,
     names: Sequence[str],
     trials: Mapping[int, Mapping[int, Any]],
+    said: Mapping[int, Mapping[str, Any]],
     request: Request,
 ) -> list[Log]:
     name = printable(names[0]) if names else VALUE
@@ -129,10 +162,13 @@ def _logs(
                     f"{shown(value)} at {shown(step)} in {path}: delete that row.",
                     code="format",
                 )
-        records = [{"step": step, name: float(value)} for step, value in sorted(reported.items())]
+        beside = said[number]
+        records = [
+            {**beside, "step": step, name: float(value)} for step, value in sorted(reported.items())
+        ]
         logs.append(
             log_of_records(
-                path, records, request, trainer=trainer, axes={"step": "step"},
+                path, records, request, trainer=trainer, axes={"step": "step"}, without=beside,
                 run=f"{prefix}trial {number}",
             )
         )  # fmt: skip
