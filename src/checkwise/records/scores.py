@@ -16,7 +16,10 @@ _WORDS: Final = (*VALIDATION_WORDS, "metrics", "metric", "avg")
 _BEFORE: Final = re.compile(
     rf"^(?:(?:{'|'.join(_WORDS)})(?:[/_ .:-]+|(?=(?-i:[A-Z]))))+", re.IGNORECASE
 )
-_BEHIND: Final = re.compile(rf"(?:[/_ .:-](?:{'|'.join(_WORDS)}|epoch))+$", re.IGNORECASE)
+# Read from the end: a search for where these words begin would take the square of their number.
+_BEHIND: Final = re.compile(
+    rf"(?:(?:{'|'.join(word[::-1] for word in (*_WORDS, 'epoch'))})[/_ .:-])+", re.IGNORECASE
+)
 _OVER: Final = "(?:(?:macro|micro|weighted|samples|mean) )"
 _OF: Final = "(?:multiclass|binary|multilabel)? ?"  # torchmetrics' classes
 _BOXES: Final = "(?:coco )?(?:(?:bbox|box|segm|mask|keypoints?) )?"
@@ -64,7 +67,10 @@ def short_name(column: str) -> str:
         >>> [short_name(name) for name in ("eval_macro_f1", "metrics/mAP50-95(B)", "val/dice")]
         ['macro_f1', 'mAP50-95', 'dice']
     """
-    bare = _BEHIND.sub("", _BEFORE.sub("", column)).removesuffix("(B)")
+    bare = _BEFORE.sub("", column)
+    if words := _BEHIND.match(bare[::-1]):
+        bare = bare[: -words.end()]
+    bare = bare.removesuffix("(B)")
     return bare.strip() or column
 
 

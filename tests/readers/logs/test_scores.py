@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,26 @@ def test_one_score_of_a_kind_speaks_for_the_others(
     names: tuple[str, ...], found: list[str]
 ) -> None:
     assert headline(names) == found
+
+
+@pytest.mark.parametrize(
+    ("column", "short"),
+    [
+        ("val_f1/val/epoch", "f1"),
+        ("eval_f1/evaluation", "f1"),
+        ("f1_Dev-METRICS", "f1"),
+        ("f1/interval", "f1/interval"),
+        ("f1/val(B)", "f1/val"),
+        ("/val", "/val"),
+        ("val_f1" + "/val" * 40_000 + "x", "f1" + "/val" * 40_000 + "x"),
+        ("val_f1" + "/val" * 40_000, "f1"),
+    ],
+    ids=lambda name: name[-12:],
+)
+def test_words_for_the_set_are_left_out_at_once(column: str, short: str) -> None:
+    started = time.process_time()
+    assert short_name(column) == short
+    assert time.process_time() - started < 1
 
 
 def test_two_kinds_of_scores_are_asked_about(tmp_path: Path) -> None:
