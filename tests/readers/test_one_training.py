@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 import checkwise as cw
+from checkwise.readers import one_training
+from checkwise.readers.request import LoadedRun, Request
 from tests.readers.logs.event_bytes import scalar, version
 
 ACCURACIES = (0.5, 0.75, 0.9, 0.8125)
@@ -129,3 +132,17 @@ def test_two_logs_of_a_detector_are_one_training(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("\n".join(["epoch,val_map,val_loss", *rows]) + "\n")
     (tmp_path / "history.json").write_text(json.dumps({"val_map": score, "val_loss": loss}))
     assert len(cw.load_runs(tmp_path)) == 1
+
+
+def test_runs_of_one_database_are_not_compared(tmp_path: Path) -> None:
+    rows = "".join(f"{step},{accuracy}\n" for step, accuracy in enumerate(ACCURACIES))
+    (tmp_path / "log.csv").write_text("step,val_acc\n" + rows)
+    trajectory = cw.load(tmp_path / "log.csv")
+    taken = []
+    for n in (500, 500, 2000, 2000):
+        store = [LoadedRun(None, trajectory, f"{k}", tmp_path / "study.db") for k in range(n)]
+        log = LoadedRun(None, trajectory, "log", tmp_path / "log.csv")
+        started = time.process_time()
+        assert one_training.once([*store, log], Request()) == store
+        taken.append(time.process_time() - started)
+    assert min(taken[2:]) < 9 * max(taken[:2])

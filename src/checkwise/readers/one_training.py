@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from heapq import merge
 from pathlib import Path
 from typing import Final
 
@@ -149,11 +151,19 @@ def _journals_below(folder: Path) -> Iterator[Path]:
 def _without_second_logs(runs: Iterable[LoadedRun]) -> list[LoadedRun]:
     """Without logs that say what one of another kind says; one that leads to files is kept."""
     left: list[LoadedRun] = []
+    # Logs with the same metrics → suffix → their places: thousands come out of one database.
+    alike: dict[tuple[frozenset[str], int], dict[str, list[int]]] = {}
     for run in runs:
-        twin = next((k for k, other in enumerate(left) if _are_twins(run, other)), None)
+        suffix = run.file.suffix if run.file else ""
+        logged = run.trajectory.logged or ()
+        places = alike.setdefault((frozenset(run.trajectory.values), len(logged)), {})
+        others = merge(*(found for kind, found in places.items() if kind != suffix))
+        twin = next((k for k in others if _are_twins(run, left[k])), None)
         if twin is None:
+            places.setdefault(suffix, []).append(len(left))
             left.append(run)
         elif run.trajectory.paths is not None and left[twin].trajectory.paths is None:
+            insort(places.setdefault(suffix, []), twin)
             left[twin] = run
     return left
 
