@@ -163,3 +163,16 @@ def test_a_study_of_training_is_not_read(tmp_path: Path) -> None:
         with pytest.raises(cw.InputError) as refused:
             cw.load_runs(source)
         assert refused.value.code == "missing"
+
+
+@pytest.mark.parametrize("number", [None, "one", 1.5])
+def test_a_trial_without_a_whole_number(
+    stored: tuple[Any, Path], number: object, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.db"
+    shutil.copy(stored[1], broken)
+    with sqlite3.connect(broken) as database:
+        database.execute("UPDATE trials SET number = ? WHERE number = 1", (number,))
+    with pytest.raises(cw.InputError, match="number") as refused:
+        cw.load_runs(broken)
+    assert refused.value.code == "format"

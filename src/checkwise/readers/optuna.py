@@ -151,6 +151,13 @@ def _logs(
             code="ambiguous",
         )
     trainer = Trainer("Optuna", validation=(name,))
+    for number in trials:
+        if type(number) is not int:
+            raise InputError(
+                f"Expected whole numbers of trials, but got {shown(number)} in {path}: delete that "
+                "trial.",
+                code="format",
+            )
     logs = []
     for number, reported in sorted(trials.items()):
         if not reported:
