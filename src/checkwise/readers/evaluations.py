@@ -389,11 +389,14 @@ def _percent_by(values: FloatArray, column: str, trainer: Trainer, where: str) -
 def _hundredths(table: FloatArray) -> FloatArray:
     """Hundredths of the decimals as written: 58.78 becomes 0.5878, not 0.5878000000000001."""
     return np.array(
-        [
-            [float(f"{value!r}e-2") if np.isfinite(value) else value for value in row]
-            for row in table.tolist()
-        ]
-    )
+        [[float(_hundredth(value)) if isfinite(value) else value for value in row]
+         for row in table.tolist()]
+    )  # fmt: skip
+
+
+def _hundredth(value: float) -> str:
+    digits, _, exponent = repr(value).partition("e")
+    return f"{digits}e{int(exponent or 0) - 2}"
 
 
 def complements(table: FloatArray) -> FloatArray:

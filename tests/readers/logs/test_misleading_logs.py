@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -76,6 +77,17 @@ def test_what_is_not_finite_diverged(
     assert set(run.metrics) == {"accuracy", "nll"}
     assert run.values["accuracy"][:2, 0].tolist() == [0.8, 0.9]
     assert cw.select(run).step == chosen
+
+
+@pytest.mark.parametrize("percent", ["58.78", "1e-05", "2.5e-7", "5e-324", "1e+16", "1.5e+300"])
+def test_a_percentage_of_any_size_is_read_exactly(tmp_path: Path, percent: str) -> None:
+    path = _csv(tmp_path, f"step,val_acc_percent\n1,50\n2,{percent}\n")
+    if float(percent) <= 100:
+        run = cw.load(path)
+        assert run.values["accuracy"][-1, 0] == float(Decimal(percent) / 100)
+    else:
+        with refused(f"value: {float(percent) / 100:g}"):
+            cw.load(path)
 
 
 def test_rows_in_falling_order_are_put_in_order(tmp_path: Path) -> None:
