@@ -7,20 +7,20 @@ Nothing is unpickled, and no field is followed further than that.
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from checkwise.errors import InputError
 from checkwise.readers.event_files import fields
-from checkwise.readers.json_lines import NoRecordsError, flattened
+from checkwise.readers.json_lines import NoRecordsError, flattened, parsed_or_none
 from checkwise.readers.log import WANDB, Log
 from checkwise.readers.request import Request, first_bytes, names_in, read_bytes
 from checkwise.readers.rows import log_of_records
 from checkwise.readers.trackio import STEPS_OF_TRAINERS
+from checkwise.words import shown
 
 MAGIC: Final = b":W&B"
 HEADER: Final = 7  # bytes of the file's header, and of each part's
@@ -48,8 +48,10 @@ def _log(file: Path, request: Request, run: str) -> Log:
     rows, notes = [], []
     try:
         for record in _records(read_bytes(file)):
-            rows += [_row(history) for key, history in fields(record) if key == _HISTORY]
-    except (ValueError, IndexError, struct.error):
+            rows += _rows(record, file)
+    except InputError:
+        raise
+    except (ValueError, struct.error):
         notes = ["its end is damaged or cut off, and not read"]
     if not rows:
         raise NoRecordsError(
@@ -89,13 +91,41 @@ def _records(content: bytes) -> Iterator[bytes]:
         place += HEADER + length
 
 
-def _row(history: bytes) -> dict[str, Any]:
-    """Name → value of a call of ``wandb.log``; parts of nested names with slashes between."""
+def _rows(record: bytes, file: Path) -> list[dict[str, Any]]:
+    """What a record says of calls of ``wandb.log``; one that is whole but no message is refused."""
+    try:
+        return [_row(history, file) for key, history in fields(record) if key == _HISTORY]
+    except InputError:
+        raise
+    except (ValueError, IndexError):
+        raise InputError(
+            f"Expected W&B's records, but one of {file} cannot be read, although its checksum is "
+            "right: upload the run with `wandb sync`, then export its history as CSV.",
+            code="format",
+        ) from None
+
+
+def _row(history: bytes, file: Path) -> dict[str, Any]:
+    """Name → value of a call of ``wandb.log``; parts of nested names with slashes between.
+
+    What cannot be read stays as text under its name, so that it changes no other column.
+    """
     row: dict[str, Any] = {}
     for item in (content for key, content in fields(history) if key == _ITEM):
         inner = list(fields(item))
-        names = [content.decode() for key, content in inner if key == _NESTED]
-        names = names or [content.decode() for key, content in inner if key == _KEY]
-        with suppress(RecursionError):
-            row["/".join(names)] = json.loads(dict(inner).get(_VALUE, b"null"))
-    return flattened(row)
+        parts = [content for key, content in inner if key == _NESTED]
+        parts = parts or [content for key, content in inner if key == _KEY]
+        name = "/".join(part.decode(errors="backslashreplace") for part in parts)
+        for value in [content for key, content in inner if key == _VALUE] or [b"null"]:
+            cell = parsed_or_none(value, file)
+            if cell is None and value != b"null":
+                cell = value.decode(errors="backslashreplace")
+            for full, one in flattened({name: cell}).items():
+                if full in row:
+                    raise InputError(
+                        f"Expected every key once in a record, but {file} has {shown(full)} twice "
+                        "in one call of `wandb.log`: keep the one that counts.",
+                        code="ambiguous",
+                    )
+                row[full] = one
+    return row

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import shutil
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,18 +124,22 @@ def _field(number: int, content: bytes) -> bytes:
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 
-def _wandb(path: Path, value: Any) -> None:
-    """Records of history alone, framed as W&B does."""
+def _framed(record: bytes) -> bytes:
+    checksum = zlib.crc32(record, zlib.crc32(b"\x01"))
+    return struct.pack("<IHB", checksum, len(record), 1) + record
+
+
+def _item(name: str, cell: Any) -> bytes:
+    return _field(1, _field(2, name.encode()) + _field(16, json.dumps(cell).encode()))
+
+
+def _wandb(path: Path, value: Any, *, beside: Sequence[bytes] = ()) -> None:
+    """Records of history alone, framed as W&B does; ``beside`` are further items of the first."""
     content = b":W&B\xe1\xbe\x00"
     for k, right in enumerate(RIGHT):
         row = {"_step": k, "val/acc": right, "val/loss": LOSS[k], "test/acc": value, "loss": value}
-        items = [
-            _field(1, _field(2, name.encode()) + _field(16, json.dumps(cell).encode()))
-            for name, cell in row.items()
-        ]
-        record = _field(2, b"".join(items))
-        checksum = zlib.crc32(record, zlib.crc32(b"\x01"))
-        content += struct.pack("<IHB", checksum, len(record), 1) + record
+        items = [*itertools.starmap(_item, row.items()), *(() if k else beside)]
+        content += _framed(_field(2, b"".join(items)))
     path.write_bytes(content)
 
 
@@ -173,15 +178,9 @@ def test_a_cell_that_says_test_is_asked_about(file: str, tmp_path: Path) -> None
         return
     if file == "run-1.wandb":
         whole = path.read_bytes()
-        rows = [{"_step": 9, "val/acc": 0.99, "val/loss": 0.1, "phase": "test"}]
-        items = [
-            _field(1, _field(2, name.encode()) + _field(16, json.dumps(cell).encode()))
-            for row in rows
-            for name, cell in row.items()
-        ]
-        record = _field(2, b"".join(items))
-        checksum = zlib.crc32(record, zlib.crc32(b"\x01"))
-        path.write_bytes(whole + struct.pack("<IHB", checksum, len(record), 1) + record)
+        row = {"_step": 9, "val/acc": 0.99, "val/loss": 0.1, "phase": "test"}
+        items = b"".join(itertools.starmap(_item, row.items()))
+        path.write_bytes(whole + _framed(_field(2, items)))
     elif file in ("loss.tsv", "dvclive"):
         path = path / "plots/metrics/val/acc.tsv" if path.is_dir() else path
         lines = path.read_text().splitlines()
@@ -267,6 +266,43 @@ def test_training_is_not_what_a_trainer_declares(
     with contextlib.suppress(InputError):  # nothing of validation that is known is left
         run = cw.load(tmp_path / file)
         assert training not in run.columns.values()
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        _field(2, b"test/best") + _field(16, b"9" * 5_000),
+        _field(2, b"test/best") + _field(16, b"[" * 60_000),
+        _field(2, b"test/best") + _field(16, b"\xff"),
+        _field(2, b"test\xff") + _field(16, b"0.5"),
+        _field(1, b"test") + _field(1, b"\xff") + _field(16, b"0.5"),
+    ],
+)
+def test_a_value_of_test_that_cannot_be_read_changes_nothing(item: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "run-1.wandb"
+    _wandb(path, 0.5)
+    clean = cw.load(path)
+    _wandb(path, 0.5, beside=[_field(1, item)])
+    assert cw.load(path).digest == clean.digest
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([_item("val/acc", 0.1)], "ambiguous: 'val/acc'"),
+        ([_item("val", {"acc": 0.1})], "ambiguous: 'val/acc'"),
+        ([_field(1, _field(1, b"val") + _field(1, b"acc") + _field(16, b"1"))], "ambiguous"),
+        ([_field(1, _field(2, b"x") + _field(16, b"1") + _field(16, b"2"))], "ambiguous: 'x'"),
+        ([_field(1, _field(2, b"x") + _field(16, b'{"a":1,"a":2}'))], "ambiguous: 'a'"),
+        ([b"\x0a\x7f"], "format"),
+    ],
+)
+def test_records_of_wandb_with_two_readings_are_refused(
+    items: list[bytes], message: str, tmp_path: Path
+) -> None:
+    _wandb(tmp_path / "run-1.wandb", 0.5, beside=items)
+    with refused(message):
+        cw.load(tmp_path / "run-1.wandb")
 
 
 def test_sets_that_are_held_out_may_have_any_length(tmp_path: Path) -> None:
