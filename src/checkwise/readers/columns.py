@@ -104,9 +104,7 @@ def side(column: str, trainer: Trainer) -> Side:
     in_column = set(tokens(column))
     validation = not in_column.isdisjoint(VALIDATION_WORDS)
     training = not in_column.isdisjoint(TRAINING_WORDS)
-    # `trainset` and `trainval` are none of these words, and no validation either.
-    says_so = training or any(word.startswith("train") for word in in_column)
-    if column in trainer.validation and not says_so:
+    if column in trainer.validation and not training:
         return Side.VALIDATION
     if validation == training:
         return Side.UNKNOWN

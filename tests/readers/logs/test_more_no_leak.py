@@ -256,8 +256,6 @@ def _named(path: Path, names: tuple[str, str]) -> None:
         ("metrics.json", "train/bbox/AP", "val/bbox/AP"),
         ("results.csv", "metrics/train_acc", "metrics/val_f1"),
         ("results.csv", "metrics/train_acc", "metrics/accuracy_top1"),
-        ("results.csv", "metrics/trainset_acc", "metrics/val_f1"),
-        ("scalars.json", "trainval/accuracy/top1", "val/mIoU"),
         ("results.csv", "metrics/train_mAP50(B)", "metrics/mAP50(B)"),
     ],
 )
