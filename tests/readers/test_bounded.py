@@ -278,14 +278,21 @@ def many_sets(n: int) -> str:
     return f"epoch,step,{columns}\n{rows}"
 
 
-@pytest.mark.parametrize(("content", "n"), [(many_domains, 2500), (many_sets, 1000)])
+def many_keys(n: int) -> str:
+    return "".join(f'{{"epoch":{i},"val_acc":0.5,"c{i}":1}}\n' for i in range(n))
+
+
+@pytest.mark.parametrize(
+    ("content", "n"), [(many_domains, 2500), (many_sets, 1000), (many_keys, 2000)]
+)
 def test_time_grows_with_the_size(content: Callable[[int], str], n: int, tmp_path: Path) -> None:
     """Four times as much takes about four times as long, not sixteen."""
     taken = []
     for size in (n, n, 4 * n, 4 * n):
-        (tmp_path / "metrics.csv").write_text(content(size))
+        path = tmp_path / ("metrics.jsonl" if content is many_keys else "metrics.csv")
+        path.write_text(content(size))
         started = time.process_time()
-        cw.load(tmp_path / "metrics.csv")
+        cw.load(path)
         taken.append(time.process_time() - started)
     assert min(taken[2:]) < 9 * max(taken[:2])
 

@@ -184,12 +184,14 @@ def _log(
             f"Expected records of evaluations, but {path} holds none yet.", code="empty"
         )
 
+    def records() -> Iterator[Mapping[str, Any]]:
+        return (flattened(line.fields) for line in lines)
+
     def rows(names: Sequence[str]) -> Iterator[Sequence[Any]]:
-        for line in lines:
-            fields = flattened(line.fields)
-            yield [fields.get(name) for name in names]
+        return ([fields.get(name) for name in names] for fields in records())
 
     beside = [name for name in is_column if not is_column[name]]
     return log_of_rows(
-        path, header, rows, request, trainer=trainer, beside=beside, notes=tuple(notes)
-    )
+        path, header, rows, request, trainer=trainer, beside=beside, records=records,
+        notes=tuple(notes),
+    )  # fmt: skip

@@ -78,6 +78,7 @@ def log_of_rows(
     trainer: Trainer | None = None,
     axes: Mapping[str, str] | None = None,
     beside: Iterable[str] = (),
+    records: Callable[[], Iterable[Mapping[str, Any]]] | None = None,
     **facts: Any,
 ) -> Log:
     """The log whose rows carry their step or epoch in a column.
@@ -90,6 +91,7 @@ def log_of_rows(
         trainer: what is known of logs of this kind; by default what the columns tell.
         axes: the columns for ``step`` and ``epoch``; by default those that are called so.
         beside: columns that can hold no metric, and may say which rows are held out.
+        records: the same rows by name, where a row may fill a few of very many columns.
         facts: of :class:`Log`.
     """
     axes = axes_of(header, request, path) if axes is None else axes
@@ -100,6 +102,9 @@ def log_of_rows(
         return _points(axes, names, rows([*axes.values(), *names]))
 
     def said() -> Columns:
+        if records is not None:
+            yield from _said(records(), [*axes.values()], others)
+            return
         left = iter(rows([*axes.values(), *others]))
         while some := list(islice(left, AT_ONCE)):
             filled = [row[len(axes) :] for row in some if not all(map(_is_empty, row[: len(axes)]))]
@@ -141,7 +146,28 @@ def log_of_records(
 
     # The texts under `checkwise/` are of a choice that was logged: its path, its rule, why.
     beside = [name for name in names if name not in header and not name.startswith("checkwise/")]
-    return log_of_rows(path, header, rows, request, axes=axes, beside=beside, **facts)
+    return log_of_rows(
+        path, header, rows, request, axes=axes, beside=beside, records=lambda: records, **facts
+    )
+
+
+def _said(
+    records: Iterable[Mapping[str, Any]], axes: Sequence[str], names: Sequence[str]
+) -> Columns:
+    """The cells under names in parts, each with one empty cell where any record has none."""
+    filled = (one for one in records if not all(_is_empty(one.get(name)) for name in axes))
+    found_in, parts = dict.fromkeys(names, 0), 0
+    while some := list(islice(filled, AT_ONCE)):
+        parts += 1
+        cells: dict[str, list[Any]] = {}
+        for record in some:
+            for name, cell in record.items():
+                if name in found_in:
+                    cells.setdefault(name, []).append(cell)
+        for name, found in cells.items():
+            found_in[name] += 1
+            yield name, found if len(found) == len(some) else [*found, None]
+    yield from ((name, [None]) for name, found in found_in.items() if found < parts)
 
 
 def _points(
