@@ -77,6 +77,9 @@ def test_edges_of_hard_bins_belong_to_the_bin_below() -> None:
         assert (grid.bin_of(grid.cell_of(np.nextafter(edges, 2))) == above).all()
 
 
+@pytest.mark.skipif(
+    np.__version__.startswith("1."), reason="NumPy 1 comes with a BLAS whose threads change bits"
+)
 def test_one_thread_and_two_give_the_same_bytes() -> None:
     printed = {
         subprocess.run(

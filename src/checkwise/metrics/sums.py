@@ -110,7 +110,7 @@ def _of_logits(
     shift: Any = largest.max()  # one for all rows is quicker
     if largest.min() < shift - _FARTHEST:
         shift = largest[:, None]
-    np.subtract(z, shift, out=p)
+    np.subtract(z, shift, out=p, dtype=np.float64)  # NumPy 1 would subtract a number in float32
     np.exp(p, out=p)
     top = p[rows, predicted]
     p[rows, predicted] = 0.0
