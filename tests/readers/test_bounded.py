@@ -286,35 +286,48 @@ def many_keys(n: int) -> str:
     ("content", "n"), [(many_domains, 2500), (many_sets, 1000), (many_keys, 2000)]
 )
 def test_time_grows_with_the_size(content: Callable[[int], str], n: int, tmp_path: Path) -> None:
-    """Four times as much takes about four times as long, not sixteen."""
-    taken = []
-    for size in (n, n, 4 * n, 4 * n):
+    def prepared(size: int) -> Callable[[], object]:
         path = tmp_path / ("metrics.jsonl" if content is many_keys else "metrics.csv")
         path.write_text(content(size))
-        started = time.process_time()
-        cw.load(path)
-        taken.append(time.process_time() - started)
-    assert min(taken[2:]) < 9 * max(taken[:2])
+        return lambda: cw.load(path)
+
+    check_growth(prepared, n)
+
+
+def check_growth(prepared: Callable[[int], Callable[[], object]], n: int) -> None:
+    """Four times as much takes about four times as long, not sixteen: in one of four rounds.
+
+    A busy machine can make one round seem longer; what is quadratic fails in all.
+    """
+    rounds = []
+    for _ in range(4):
+        taken = []
+        for size in (n, n, 4 * n, 4 * n):
+            work = prepared(size)
+            started = time.process_time()
+            work()
+            taken.append(time.process_time() - started)
+        rounds.append(min(taken[2:]) / max(taken[:2]))
+        if rounds[-1] < 9:
+            return
+    raise AssertionError(rounds)
 
 
 def test_a_cell_that_names_many_targets_is_read_once() -> None:
-    taken = []
-    for n in (1000, 1000, 4000, 4000):
+    def prepared(n: int) -> Callable[[], object]:
         names = [f"d{i}" for i in range(n)]
         table = {"step": [1] * n, "domain": names, "accuracy": [0.5] * n, "nll": [0.6] * n}
-        started = time.process_time()
-        cw.Trajectory.from_frame({**table, "held_out": [";".join(names[1:])] * n})
-        taken.append(time.process_time() - started)
-    assert min(taken[2:]) < 9 * max(taken[:2])
+        table["held_out"] = [";".join(names[1:])] * n
+        return lambda: cw.Trajectory.from_frame(table)
+
+    check_growth(prepared, 1000)
 
 
 def test_many_targets_beside_many_sources_take_as_long_as_both() -> None:
-    taken = []
-    for n in (500, 500, 2000, 2000):
+    def prepared(n: int) -> Callable[[], object]:
         names = [f"d{i}" for i in range(n)]
         table = {"step": [1] * n, "domain": names, "accuracy": [0.5] * n, "nll": [0.6] * n}
         key = cw.RunKey("data", "ERM", tuple(f"t{i}" for i in range(n)), 0, 0)
-        started = time.process_time()
-        cw.Trajectory.from_frame(table, key=key)
-        taken.append(time.process_time() - started)
-    assert min(taken[2:]) < 9 * max(taken[:2])
+        return lambda: cw.Trajectory.from_frame(table, key=key)
+
+    check_growth(prepared, 500)
