@@ -28,6 +28,7 @@ FloatArray = NDArray[np.float64]
 RESAMPLED: Final = NAMES
 CLASS_WISE: Final = ("cwece", "hard_cwece")
 _POWERS_AT_ONCE = 1 << 25  # numbers per example that are held for some of the classes, 256 MB
+_LEAST = 1e-280  # a sum below it counts as 0: its unit would underflow
 _SUMS_AT_ONCE = 1 << 20  # numbers of a block of resamples, which should stay in the cache
 
 
@@ -43,7 +44,7 @@ def summable(values: Array, most: float) -> FloatArray:
         (True, True)
     """
     largest = np.abs(values).max(axis=0, initial=0.0) * most
-    unit = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))) - 52)
+    unit = np.exp2(np.ceil(np.log2(np.where(largest > _LEAST, largest, 1.0))) - 52)
     return np.asarray(np.rint(values / unit) * unit)
 
 
