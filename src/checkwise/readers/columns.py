@@ -208,5 +208,9 @@ def _tested_only(header: Iterable[str]) -> bool:
 
 def _side(name: str, domain: str | None, trainer: Trainer) -> Side:
     """Which set a column was measured on; an evaluation of the training set is training."""
-    is_training = not {*TRAINING_WORDS, "learn"}.isdisjoint(tokens(domain or ""))
-    return Side.TRAINING if is_training else side(name, trainer)
+    return Side.TRAINING if is_training_set(domain or "") else side(name, trainer)
+
+
+def is_training_set(name: str) -> bool:
+    """Whether a set of examples is called after training."""
+    return not {*TRAINING_WORDS, "learn"}.isdisjoint(tokens(name))

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.readers.columns import Side, has_validation, side, tokens
+from checkwise.readers.columns import Side, has_validation, is_training_set, side, tokens
 from checkwise.readers.json_lines import flattened
 from checkwise.readers.log import HISTORY, KERAS, OTHER, TREES, Log
 from checkwise.readers.request import Request
@@ -127,7 +127,7 @@ def _side(name: str, called: Mapping[str, tuple[str, str]]) -> Side:
     if name not in called:
         return side(name, OTHER)
     inside = called[name][0]
-    if _is_training(inside):
+    if is_training_set(inside):
         return Side.TRAINING
     return Side.HELD_OUT if looks_held_out(inside) else Side.VALIDATION
 
@@ -207,7 +207,7 @@ def _names(lists: Iterable[Path_]) -> tuple[list[str], dict[str, tuple[str, str]
         all(len(place) == 2 for place in places)
         and any(map(_is_set, outer))
         and not any(map(_is_set, metrics))
-        and (_library(metrics) is not None or sum(not _is_training(name) for name in outer) > 1)
+        and (_library(metrics) is not None or sum(not is_training_set(name) for name in outer) > 1)
     )
     if in_sets:
         return ["/".join(place) for place in places], {"/".join(p): (p[0], p[1]) for p in places}
@@ -233,10 +233,6 @@ def _common(places: Sequence[Path_]) -> Path_:
 
 def _is_set(name: str) -> bool:
     return bool(set(tokens(name)) & _SETS)
-
-
-def _is_training(name: str) -> bool:
-    return bool(set(tokens(name)) & {*TRAINING_WORDS, "learn"})
 
 
 def _library(metrics: Iterable[str]) -> str | None:
