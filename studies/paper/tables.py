@@ -16,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 
 from checkwise.errors import InputError
-from checkwise.store import layout
+from checkwise.store import inner_path
 from checkwise.study import Cohort, Pool, clusters, usual_unit
 from checkwise.study.folder import SUFFIX
 from checkwise.study.tables import AVERAGED, PENALISED, Table, build
@@ -116,7 +116,7 @@ def _can_test(pool: Pool) -> bool:
 
 
 def _has_inner(pool: Pool) -> bool:
-    return all(layout.inner_path(cohort.path).exists() for cohort in pool.cohorts)
+    return all(inner_path(cohort.path).exists() for cohort in pool.cohorts)
 
 
 def _has_averages(pool: Pool) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import checkwise
-from checkwise.store import layout
+from checkwise.store import inner_path
 from checkwise.study import Cohort
 from checkwise.study.folder import LOG, OPENED, register
 from checkwise.study.folder import sealed_results as read_heldout
@@ -205,7 +205,7 @@ def test_opening_inner_runs_marks_their_outer_cohort_too(linked: bool, tmp_path:
         place = tmp_path / "links" / "study"
         place.symlink_to(outer)
     other = write_cohort(tmp_path / "other", tiny_runs()[:3])
-    inner = with_logits(layout.inner_path(place))
+    inner = with_logits(inner_path(place))
     assert run("study", "compare", inner) == 0
     for cohort in (inner, outer):
         assert [entry["kind"] for entry in read_log(cohort)] == [OPENED]
@@ -213,7 +213,7 @@ def test_opening_inner_runs_marks_their_outer_cohort_too(linked: bool, tmp_path:
 
 
 def test_opening_a_cohort_leaves_its_inner_runs_closed(folder: Path) -> None:
-    inner = with_logits(layout.inner_path(folder))
+    inner = with_logits(inner_path(folder))
     assert run("study", "compare", folder) == 0
     assert not (inner / LOG).exists()
 

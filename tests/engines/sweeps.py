@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.store import layout
+from checkwise.store import attempts_folder
 from checkwise.study.folder import is_cohort, last_holder, open_cohort
 from checkwise.study.sweep import RunStatus
 from checkwise.study.sweep.progress import cohort_status
@@ -75,7 +75,7 @@ class Sweep:
     def pids(self) -> set[int]:
         """The processes that hold runs."""
         runs = open_cohort(self.out).runs.values()
-        return {found.pid for run in runs if (found := last_holder(layout.attempts_folder(run)))}
+        return {found.pid for run in runs if (found := last_holder(attempts_folder(run)))}
 
     def wait_for_work(self, workers: int) -> None:
         """Wait until so many runs are being trained and have checkpoints, but are not finished."""

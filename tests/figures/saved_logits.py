@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from checkwise.store import layout
+from checkwise.store import heldout_predictions_file, source_predictions_file
 from checkwise.study import Cohort
 from tests.study.cohorts import mark_again
 
@@ -31,10 +31,10 @@ def save_logits(path: Path, steps: Sequence[int], *, n: int = 200, classes: int 
             for d, domain in enumerate(run.domains):
                 z, y = made(1000 * number + 10 * t + d, n, classes, 1.0 + t)
                 arrays[f"{domain}.logits"], arrays[f"{domain}.labels"] = z, y
-            _write(folder / layout.source_predictions_file(step), arrays)
+            _write(folder / source_predictions_file(step), arrays)
             for domain in key.held_out:
                 z, y = made(500_000 + 1000 * number + t, n, classes, 2.0 + t)
-                file = folder / layout.heldout_predictions_file(domain, step)
+                file = folder / heldout_predictions_file(domain, step)
                 _write(file, {f"{domain}.logits": z, f"{domain}.labels": y})
         mark_again(folder)
 

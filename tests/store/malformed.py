@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import checkwise as cw
-from checkwise.store import layout
+from checkwise.store import (
+    COHORT_FILE,
+    DONE_FILE,
+    LEASE_FILE,
+    RUN_FILE,
+    SOURCE_FILE,
+    attempts_folder,
+)
 from checkwise.study import Cohort
 from checkwise.study.folder import Failure, open_cohort, pack, verify, write_failure
 from checkwise.study.sweep import Study
@@ -58,7 +65,7 @@ def unfinished_run() -> str:
 def write(path: Path) -> Path:
     """Three finished runs and one that is not, with a lease and the reason of a failure."""
     cohorts.write_cohort(path, cohorts.tiny_runs())
-    plan = json.loads((path / layout.COHORT_FILE).read_text())
+    plan = json.loads((path / COHORT_FILE).read_text())
     network = {"kind": "linear", "hidden": 8, "backbone": "x", "tune": "head", "freeze_bn": False}
     data = {"dataset": "PACS", "name": "PACS", "role": "development", "held_out": [["sketch"]]}
     seeds = {"hparams_seeds": [0], "trial_seeds": [0, 1], "hparams": {"lr": 0.1}}
@@ -66,25 +73,25 @@ def write(path: Path) -> Path:
     study = {"name": "tiny", "algorithms": ["ERM", "IRM"], "network": network, "data": [data]}
     plan["study"] = {**study, **seeds, **schedule}
     plan["roles"] = {"PACS": "development"}
-    (path / layout.COHORT_FILE).write_text(json.dumps(plan))
+    (path / COHORT_FILE).write_text(json.dumps(plan))
     folder = path / unfinished_run()
     lease = {"token": "t", "host": "elsewhere", "pid": 1}
-    place = layout.attempts_folder(folder)
+    place = attempts_folder(folder)
     place.mkdir(parents=True)
-    (place / layout.LEASE_FILE).write_text(json.dumps(lease))
+    (place / LEASE_FILE).write_text(json.dumps(lease))
     write_failure(folder, "x", Failure("r", 1, "here", "ValueError: it broke"))
     return path
 
 
 FILES = (
-    layout.COHORT_FILE,
-    f"{finished_run()}/{layout.RUN_FILE}",
-    f"{finished_run()}/{layout.DONE_FILE}",
-    f"{finished_run()}/{layout.SOURCE_FILE}",
+    COHORT_FILE,
+    f"{finished_run()}/{RUN_FILE}",
+    f"{finished_run()}/{DONE_FILE}",
+    f"{finished_run()}/{SOURCE_FILE}",
     f"{finished_run()}/heldout/sketch.jsonl",
-    f"{unfinished_run()}/{layout.RUN_FILE}",
-    f"{unfinished_run()}/{layout.SOURCE_FILE}",
-    f"attempts/{Path(unfinished_run()).name}/{layout.LEASE_FILE}",
+    f"{unfinished_run()}/{RUN_FILE}",
+    f"{unfinished_run()}/{SOURCE_FILE}",
+    f"attempts/{Path(unfinished_run()).name}/{LEASE_FILE}",
     f"attempts/{Path(unfinished_run()).name}/x.failed",
 )
 

@@ -21,7 +21,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from checkwise.errors import InputError
-from checkwise.store import fingerprint_of, layout
+from checkwise.store import (
+    DONE_FILE,
+    LEASE_FILE,
+    RESUME_FILE,
+    SOURCE_FILE,
+    attempts_folder,
+    fingerprint_of,
+)
 from checkwise.study.folder import Saved, attempts, clear, continue_run, published
 from tests.store.simulated_disk import (
     BrokenError,
@@ -54,7 +61,7 @@ def weights(number: int) -> str:
 
 def whole_run(records: int) -> dict[str, bytes]:
     files = {weights(number): line(number) for number in range(records)}
-    return {layout.SOURCE_FILE: journal(records), **files, layout.DONE_FILE: b"done"}
+    return {SOURCE_FILE: journal(records), **files, DONE_FILE: b"done"}
 
 
 class Toy:
@@ -66,29 +73,27 @@ class Toy:
 
     def saved(self, folder: Path) -> Saved | None:
         try:
-            state = json.loads(self._disk.read_start(folder, layout.RESUME_FILE, 1000))
+            state = json.loads(self._disk.read_start(folder, RESUME_FILE, 1000))
         except FileNotFoundError:
             return None
         done = int(state["updates"])
-        journals = {layout.SOURCE_FILE: fingerprint_of(journal(done))}
+        journals = {SOURCE_FILE: fingerprint_of(journal(done))}
         return Saved(done, journals, tuple(map(weights, range(done))))
 
     def train(self, folder: Path) -> bool:
         saved = self.saved(folder)
         done = 0 if saved is None else saved.updates
-        file = self._disk.open_journal(folder, layout.SOURCE_FILE, len(journal(done)))
+        file = self._disk.open_journal(folder, SOURCE_FILE, len(journal(done)))
         for number in range(done, self._records):
             self._disk.record(file, line(number), folder, weights(number))
             if number + 1 < self._records:
                 state = json.dumps({"updates": number + 1}).encode()
-                self._disk.write_file(folder, layout.RESUME_FILE, state)
+                self._disk.write_file(folder, RESUME_FILE, state)
         present = self._disk.tree(folder)
         expected = whole_run(self._records)
-        if any(
-            present.get(name) != expected[name] for name in expected if name != layout.DONE_FILE
-        ):
+        if any(present.get(name) != expected[name] for name in expected if name != DONE_FILE):
             raise InputError("Expected files as they were written.")
-        self._disk.write_file(folder, layout.DONE_FILE, b"done")
+        self._disk.write_file(folder, DONE_FILE, b"done")
         return True
 
 
@@ -126,7 +131,7 @@ def replaced(**names: Any) -> Iterator[None]:
 def folder_of(world: World) -> Inode | None:
     """The folder of the published run."""
     folder = world.find(Path(*RUN.parts[1:]))
-    return folder if folder is not None and layout.DONE_FILE in world.folders[folder] else None
+    return folder if folder is not None and DONE_FILE in world.folders[folder] else None
 
 
 class Watcher:
@@ -224,9 +229,9 @@ def disk_with(files: dict[str, bytes]) -> World:
 def dead_attempt(records: int, *, at: str) -> dict[str, bytes]:
     """What a worker leaves that died after some records and the state that names them."""
     files = {
-        layout.SOURCE_FILE: journal(records) + b"torn",
+        SOURCE_FILE: journal(records) + b"torn",
         **{weights(number): line(number) for number in range(records)},
-        layout.RESUME_FILE: json.dumps({"updates": records}).encode(),
+        RESUME_FILE: json.dumps({"updates": records}).encode(),
     }
     return {f"{at}/{name}": content for name, content in files.items()}
 
@@ -234,7 +239,7 @@ def dead_attempt(records: int, *, at: str) -> dict[str, bytes]:
 DEAD = dead_attempt(1, at=str(ATTEMPTS / ("f" * 32)))
 FURTHER = {**DEAD, **dead_attempt(2, at=str(ATTEMPTS / ("e" * 32)))}
 UNPUBLISHED = {f"{ATTEMPTS}/{'f' * 32}/{name}": data for name, data in whole_run(2).items()}
-OLD = {**dead_attempt(1, at=str(RUN)), f"{RUN}/{layout.LEASE_FILE}": b"theirs"}
+OLD = {**dead_attempt(1, at=str(RUN)), f"{RUN}/{LEASE_FILE}": b"theirs"}
 
 
 def test_every_order_of_the_steps_of_two_workers() -> None:
@@ -264,7 +269,7 @@ def test_a_saved_state_is_not_started_anew() -> None:
 
     class Watched(Toy):
         def train(self, folder: Path) -> bool:
-            written.append(self._disk.read_start(folder, layout.SOURCE_FILE, 1000))
+            written.append(self._disk.read_start(folder, SOURCE_FILE, 1000))
             return super().train(folder)
 
     def code(disk: Disk) -> bool:
@@ -299,7 +304,7 @@ def begin_in_place(source: Path, attempt: Path, training: Toy) -> bool:
 
 def continue_in_place(run: Path, training: Toy) -> bool:
     """The same folder for every worker."""
-    attempt = layout.attempts_folder(run) / ("f" * 32)
+    attempt = attempts_folder(run) / ("f" * 32)
     its_disk().make_folder(attempt)
     return training.train(attempt) and attempts.publish(attempt, run)
 

@@ -14,7 +14,16 @@ import checkwise as cw
 from checkwise.cli import main
 from checkwise.deployed import read_checkpoint
 from checkwise.errors import InputError
-from checkwise.store import layout, read_run
+from checkwise.store import (
+    CHECKPOINTS_FOLDER,
+    COHORT_FILE,
+    DONE_FILE,
+    RUN_FILE,
+    RUNS_FOLDER,
+    SOURCE_FILE,
+    checkpoint_file,
+    read_run,
+)
 from checkwise.study import Cohort, read_heldout
 from checkwise.study.folder import open_cohort, pack, verify
 from checkwise.study.sweep.progress import cohort_status
@@ -32,7 +41,7 @@ def cohort(tmp_path: Path) -> Path:
 
 
 def first_run(cohort: Path) -> Path:
-    return cohort / layout.RUNS_FOLDER / str(cohorts.key("ERM", 0))
+    return cohort / RUNS_FOLDER / str(cohorts.key("ERM", 0))
 
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -65,14 +74,14 @@ def test_a_changed_file_of_a_finished_run_is_refused(cohort: Path, name: str) ->
 
 @pytest.mark.parametrize("place", ["in its cohort", "alone"])
 @pytest.mark.parametrize("instead", ["nothing", "a pipe", "a broken link"])
-@pytest.mark.parametrize("name", [layout.RUN_FILE, layout.SOURCE_FILE])
+@pytest.mark.parametrize("name", [RUN_FILE, SOURCE_FILE])
 def test_a_run_whose_file_is_gone_is_refused_and_not_passed_over(
     cohort: Path, name: str, instead: str, place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, root = first_run(cohort), cohort
     if place == "alone":
         root = cohort.parent / "copies"
-        shutil.copytree(cohort / layout.RUNS_FOLDER, root)
+        shutil.copytree(cohort / RUNS_FOLDER, root)
         folder = root / folder.name
     assert len(cw.load_runs(root)) == 3
     (folder / name).unlink()
@@ -91,11 +100,11 @@ def test_a_run_whose_file_is_gone_is_refused_and_not_passed_over(
 
 def test_a_run_that_has_recorded_nothing_yet_is_passed_over(cohort: Path) -> None:
     folder = first_run(cohort)
-    (folder / layout.DONE_FILE).unlink()
+    (folder / DONE_FILE).unlink()
     assert len(cw.load_runs(cohort)) == 3
-    (folder / layout.SOURCE_FILE).unlink()
+    (folder / SOURCE_FILE).unlink()
     assert len(cw.load_runs(cohort)) == 2
-    (folder / layout.RUN_FILE).unlink()
+    (folder / RUN_FILE).unlink()
     assert len(cw.load_runs(cohort)) == 2
 
 
@@ -103,15 +112,15 @@ def test_the_mark_of_another_trainer_makes_no_run(cohort: Path) -> None:
     other = cohort.parent / "all" / "trial"
     shutil.copytree(cohort, other.parent / "cohort")
     other.mkdir()
-    (other / layout.DONE_FILE).write_text("done")
-    (other / layout.RUN_FILE).write_text("{}")
+    (other / DONE_FILE).write_text("done")
+    (other / RUN_FILE).write_text("{}")
     assert len(cw.load_runs(other.parent)) == 3
 
 
 def test_files_that_were_added_are_refused(cohort: Path) -> None:
     folder = first_run(cohort)
-    (folder / layout.CHECKPOINTS_FOLDER).mkdir()
-    (folder / layout.checkpoint_file(100)).write_bytes(b"weights")
+    (folder / CHECKPOINTS_FOLDER).mkdir()
+    (folder / checkpoint_file(100)).write_bytes(b"weights")
     with refused("damaged"):
         read_checkpoint(folder, 100)
 
@@ -120,7 +129,7 @@ def test_changed_weights_are_not_exported(
     cohort: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = first_run(cohort)
-    weights = folder / layout.checkpoint_file(200)
+    weights = folder / checkpoint_file(200)
     weights.parent.mkdir()
     weights.write_bytes(b"weights")
     cohorts.mark_again(folder)
@@ -133,9 +142,9 @@ def test_changed_weights_are_not_exported(
 
 
 def rewrite_plan(cohort: Path, change: Callable[[dict[str, object]], object]) -> None:
-    plan = json.loads((cohort / layout.COHORT_FILE).read_text())
+    plan = json.loads((cohort / COHORT_FILE).read_text())
     change(plan)
-    (cohort / layout.COHORT_FILE).write_text(json.dumps(plan))
+    (cohort / COHORT_FILE).write_text(json.dumps(plan))
 
 
 def test_a_changed_plan_is_refused_and_one_without_a_checksum_opens(cohort: Path) -> None:
@@ -156,7 +165,7 @@ def test_another_layout_of_the_same_plan_opens(cohort: Path) -> None:
 
 def test_a_run_in_the_place_of_another_is_refused_by_name(cohort: Path, tmp_path: Path) -> None:
     folder = first_run(cohort)
-    other = cohort / layout.RUNS_FOLDER / str(cohorts.key("IRM", 0))
+    other = cohort / RUNS_FOLDER / str(cohorts.key("IRM", 0))
     shutil.rmtree(folder)
     shutil.copytree(other, folder)
     told = rf"planned for .*{folder.name}, but its run\.json is of {other.name}"

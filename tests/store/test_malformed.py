@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from checkwise.errors import CheckwiseError
-from checkwise.store import layout
+from checkwise.store import DONE_FILE, encode_json
 from checkwise.store import reading as strict_json
 from tests.store import malformed
 from tests.study.cohorts import mark_again
@@ -22,7 +22,7 @@ def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_bad_value_is_read_or_refused_in_one_line(cohort: Path, tmp_path: Path) -> None:
-    mark = cohort / malformed.finished_run() / layout.DONE_FILE
+    mark = cohort / malformed.finished_run() / DONE_FILE
     wrong = []
     for mutant in random.Random(10).sample([*malformed.mutants(cohort)], SAMPLE):
         path = cohort / mutant.file
@@ -82,5 +82,5 @@ def test_what_checkwise_never_writes_is_no_json(text: bytes) -> None:
 
 def test_what_checkwise_writes_is() -> None:
     written = {"a": [1, -(2**63) + 1, 0.1, 1e300, 5e-324, None, True, {"é😀": "x"}]}
-    assert strict_json.parse(layout.encode_json(written).encode()) == written
+    assert strict_json.parse(encode_json(written).encode()) == written
     assert strict_json.parse(b'["\\ud83d\\ude00"]') == ["😀"]

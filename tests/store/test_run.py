@@ -14,7 +14,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.errors import InputError
-from checkwise.store import layout, read_run
+from checkwise.store import DONE_FILE, HELDOUT_FOLDER, RUN_FILE, SOURCE_FILE, inner_path, read_run
 from checkwise.study.folder import sealed_results as read_heldout
 from checkwise.study.train.checkpoint_files import kept_steps
 from tests.refusals import refused
@@ -54,7 +54,7 @@ def opened() -> Iterator[list[str]]:
 
 def test_a_trajectory_carries_every_metric_exactly(run: Path) -> None:
     found = read_run(run).trajectory()
-    lines = [json.loads(line) for line in (run / layout.SOURCE_FILE).read_text().splitlines()]
+    lines = [json.loads(line) for line in (run / SOURCE_FILE).read_text().splitlines()]
     assert found.steps.tolist() == [0, 3, 6, 9, 12]
     assert found.domains == ("0", "15")
     assert found.key == config().key
@@ -86,7 +86,7 @@ def test_selection_opens_nothing_held_out(run: Path, opened: list[str]) -> None:
 @pytest.mark.parametrize("spoil", ["remove", "poison", "lock"])
 def test_selection_does_not_change_with_what_is_held_out(run: Path, spoil: str) -> None:
     before = cw.select(read_run(run).trajectory()).to_json()
-    place = run / layout.HELDOUT_FOLDER
+    place = run / HELDOUT_FOLDER
     if spoil == "remove":
         shutil.rmtree(place)
     elif spoil == "poison":
@@ -112,8 +112,8 @@ def test_held_out_results_come_back_as_arrays(run: Path) -> None:
 
 
 def test_a_torn_last_line_is_passed_over(run: Path) -> None:
-    (run / layout.DONE_FILE).unlink()
-    with (run / layout.SOURCE_FILE).open("ab") as file:
+    (run / DONE_FILE).unlink()
+    with (run / SOURCE_FILE).open("ab") as file:
         file.write(b'{"step":15,"div')
     found = read_run(run).trajectory()
     assert len(found) == 5
@@ -122,18 +122,18 @@ def test_a_torn_last_line_is_passed_over(run: Path) -> None:
 
 @pytest.mark.parametrize(("schema", "advice"), [(99, "update checkwise"), (0, "write it again")])
 def test_another_schema_is_refused_by_name(run: Path, schema: int, advice: str) -> None:
-    content = json.loads((run / layout.RUN_FILE).read_text())
-    (run / layout.RUN_FILE).write_text(json.dumps({**content, "schema": schema}))
+    content = json.loads((run / RUN_FILE).read_text())
+    (run / RUN_FILE).write_text(json.dumps({**content, "schema": schema}))
     with pytest.raises(InputError, match=rf"schema 1, but got {schema} in .*run\.json: {advice}"):
         read_run(run).trajectory()
 
 
 def test_a_metric_that_lacks_is_named(run: Path) -> None:
-    path = run / layout.SOURCE_FILE
+    path = run / SOURCE_FILE
     path.write_text(path.read_text().replace('"nll":', '"mll":', 3))
     with refused("damaged"):
         read_run(run).trajectory()
-    (run / layout.DONE_FILE).unlink()
+    (run / DONE_FILE).unlink()
     with refused("damaged"):
         read_run(run).trajectory()
 
@@ -160,4 +160,4 @@ def test_inner_runs_lie_beside_the_cohort_however_it_is_named(
     here = tmp_path / "all" / "cohort"
     (here / "runs").mkdir(parents=True)
     monkeypatch.chdir(here / "runs" if named == ".." else here)
-    assert layout.inner_path(Path(named)).resolve() == tmp_path / "all" / "cohort-lodo"
+    assert inner_path(Path(named)).resolve() == tmp_path / "all" / "cohort-lodo"

@@ -14,7 +14,7 @@ import pytest
 import checkwise as cw
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.records import RunKey
-from checkwise.store import layout
+from checkwise.store import CHECKPOINTS_FOLDER, COHORT_FILE, DONE_FILE, RUNS_FOLDER, name_as_file
 from checkwise.store import reading as safe_read
 from checkwise.study import Cohort
 from checkwise.study.folder import open_cohort, take, verify, write_cohort
@@ -43,7 +43,7 @@ def cohort(tmp_path: Path) -> Path:
 
 
 def first_run(cohort: Path) -> Path:
-    return cohort / layout.RUNS_FOLDER / str(cohorts.key("ERM", 0))
+    return cohort / RUNS_FOLDER / str(cohorts.key("ERM", 0))
 
 
 @pytest.mark.parametrize("name", OUTSIDE, ids=repr)
@@ -53,9 +53,9 @@ def test_a_name_that_leads_elsewhere_is_no_plain_name(name: object) -> None:
 
 @pytest.mark.parametrize("slug", OUTSIDE, ids=repr)
 def test_a_planned_folder_outside_the_cohort_is_refused(cohort: Path, slug: object) -> None:
-    plan = json.loads((cohort / layout.COHORT_FILE).read_text())
+    plan = json.loads((cohort / COHORT_FILE).read_text())
     plan["runs"][0]["slug"] = slug
-    (cohort / layout.COHORT_FILE).write_text(json.dumps(plan))
+    (cohort / COHORT_FILE).write_text(json.dumps(plan))
     with pytest.raises(InputError, match=r"cohort\.json"):
         open_cohort(cohort)
 
@@ -63,9 +63,9 @@ def test_a_planned_folder_outside_the_cohort_is_refused(cohort: Path, slug: obje
 @pytest.mark.parametrize("name", ["/dev/zero", "../../../etc/hostname", "heldout/../run.json"])
 def test_a_mark_that_names_other_files_is_refused_unopened(cohort: Path, name: str) -> None:
     folder = first_run(cohort)
-    mark = json.loads((folder / layout.DONE_FILE).read_text())
+    mark = json.loads((folder / DONE_FILE).read_text())
     mark["files"][name] = {"bytes": 1, "sha256": "0" * 64}
-    (folder / layout.DONE_FILE).write_text(json.dumps(mark))
+    (folder / DONE_FILE).write_text(json.dumps(mark))
     (fault,) = [fault for fault in verify(folder) if fault.kind == "damaged"]
     assert repr(name) in fault.what
     with refused("damaged"):
@@ -117,7 +117,7 @@ def said(cohort: Path) -> str:
 def test_what_is_no_regular_file_is_refused_and_nothing_waits(
     cohort: Path, name: str, make: Callable[[Path], None], kind: str
 ) -> None:
-    path = (cohort if name == layout.COHORT_FILE else first_run(cohort)) / name
+    path = (cohort if name == COHORT_FILE else first_run(cohort)) / name
     path.unlink(missing_ok=True)
     make(path)
     assert f"{path.name} is {kind}" in said(cohort)
@@ -127,8 +127,8 @@ def test_what_is_no_regular_file_is_refused_and_nothing_waits(
 def test_a_linked_folder_is_neither_read_nor_written(
     cohort: Path, tmp_path: Path, place: str
 ) -> None:
-    folder = {"runs": cohort / layout.RUNS_FOLDER, "run": first_run(cohort)}.get(
-        place, first_run(cohort) / layout.CHECKPOINTS_FOLDER
+    folder = {"runs": cohort / RUNS_FOLDER, "run": first_run(cohort)}.get(
+        place, first_run(cohort) / CHECKPOINTS_FOLDER
     )
     elsewhere = tmp_path / "elsewhere"
     if folder.exists():
@@ -160,6 +160,6 @@ def test_domains_that_cannot_have_files_of_their_own_are_refused(tmp_path: Path)
 
 def test_every_domain_has_a_file_name_of_its_own_that_fits() -> None:
     domains = ["..", ".", "a/b", "a%2Fb", "a\\b", "é" * 200, "é" * 201, "x" * 500, "nul\0"]
-    names = [layout.file_name(domain) for domain in domains]
+    names = [name_as_file(domain) for domain in domains]
     assert len(set(names)) == len(names)
     assert all(safe_read.is_plain_name(f"{name}.jsonl") for name in names)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkwise.records import RunKey
-from checkwise.store import layout
+from checkwise.store import DONE_FILE, HELDOUT_FOLDER, RUNS_FOLDER, attempts_folder, name_as_file
 from checkwise.study.folder import (
     LOG,
     Failure,
@@ -39,7 +39,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         metrics={"bins": 15, "bandwidth": 0.1},
         keys=[asked.key, other],
     )
-    train(cohort / layout.RUNS_FOLDER / str(asked.key), asked)
+    train(cohort / RUNS_FOLDER / str(asked.key), asked)
     return cohort
 
 
@@ -53,7 +53,7 @@ def damage(cohort: Path) -> list[Fault]:
 
 
 def run_folder(cohort: Path) -> Path:
-    return cohort / layout.RUNS_FOLDER / str(config().key)
+    return cohort / RUNS_FOLDER / str(config().key)
 
 
 def test_a_cohort_knows_its_runs(cohort: Path) -> None:
@@ -106,12 +106,12 @@ def test_a_file_that_was_added_is_named(cohort: Path) -> None:
 
 
 def test_a_damaged_mark_is_told(cohort: Path) -> None:
-    (run_folder(cohort) / layout.DONE_FILE).write_text("{")
+    (run_folder(cohort) / DONE_FILE).write_text("{")
     assert len(damage(cohort)) == 1
 
 
 def test_a_folder_outside_the_plan_is_told(cohort: Path) -> None:
-    (cohort / layout.RUNS_FOLDER / "stray").mkdir()
+    (cohort / RUNS_FOLDER / "stray").mkdir()
     assert damage(cohort)[0].do == "move it out of the study"
 
 
@@ -134,8 +134,8 @@ def test_a_log_of_registrations_that_cannot_be_read_is_told(cohort: Path) -> Non
 
 
 def test_a_failed_run_gives_its_reason(cohort: Path) -> None:
-    run = cohort / layout.RUNS_FOLDER / "digits-ERM-15-h0-t0"
-    layout.attempts_folder(run).mkdir(parents=True)
+    run = cohort / RUNS_FOLDER / "digits-ERM-15-h0-t0"
+    attempts_folder(run).mkdir(parents=True)
     write_failure(run, "a" * 32, Failure("r", 1, "here", "ValueError: it broke"))
     assert verify(cohort)[0].what.endswith("ValueError: it broke")
 
@@ -148,12 +148,12 @@ def test_a_folder_that_is_no_cohort_is_refused(tmp_path: Path) -> None:
 def test_the_last_step_is_recorded_whatever_the_schedule() -> None:
     assert len(record_steps(5001, 100)) == 51
     assert record_steps(5, 3) == [0, 3, 4]
-    assert layout.file_name("a/b") != layout.file_name("a%2Fb")
+    assert name_as_file("a/b") != name_as_file("a%2Fb")
 
 
 def test_held_out_values_that_cannot_be_are_found_although_the_mark_fits(cohort: Path) -> None:
-    (run,) = (folder for folder in (cohort / layout.RUNS_FOLDER).iterdir() if folder.is_dir())
-    (journal,) = (run / layout.HELDOUT_FOLDER).iterdir()
+    (run,) = (folder for folder in (cohort / RUNS_FOLDER).iterdir() if folder.is_dir())
+    (journal,) = (run / HELDOUT_FOLDER).iterdir()
     journal.write_text(journal.read_text().replace('"nll":', '"nll":-', 1))
     mark_done(run, 12)
     damaged = [fault for fault in verify(cohort) if fault.kind == "damaged"]

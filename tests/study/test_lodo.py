@@ -13,7 +13,7 @@ import pytest
 
 from checkwise.cli import main
 from checkwise.records import RunKey
-from checkwise.store import layout
+from checkwise.store import inner_path
 from checkwise.study import Cohort
 from checkwise.study.folder import open_cohort
 from checkwise.study.lodo import PseudoTargets
@@ -71,7 +71,7 @@ def folds(hparams_seed: int = 0, better: int = 0) -> list[WrittenRun]:
 
 def cohort(folder: Path, runs: list[WrittenRun], inner_runs: list[WrittenRun]) -> Path:
     path = write_cohort(folder / "full", runs)
-    write_cohort(layout.inner_path(path), inner_runs, name="full-lodo")
+    write_cohort(inner_path(path), inner_runs, name="full-lodo")
     return path
 
 
@@ -106,7 +106,7 @@ def test_training_took_what_the_times_of_the_files_say_or_is_unknown(path: Path)
         compared = Cohort.open(path).compare(["lodo-acc"], metrics=["target_nll"])
         return float(compared["seconds"][0])
 
-    runs = [mark.parent for mark in layout.inner_path(path).glob("runs/*/done")]
+    runs = [mark.parent for mark in inner_path(path).glob("runs/*/done")]
     for took, at_least in ((40.0, 120.0), (1.0, 3.0)):
         for folder in runs:
             os.utime(folder / "run.json", (1000.0, 1000.0))
@@ -139,7 +139,7 @@ def test_compare_tells_unknown_costs_and_which_rule_has_fewer_runs(
 
 def test_choosing_never_opens_the_outer_target(path: Path) -> None:
     before = step(path, "lodo-acc"), step(path, "ac-lodo")
-    spoiled = [*layout.inner_path(path).glob(f"runs/*/heldout/{TARGET}.jsonl")]
+    spoiled = [*inner_path(path).glob(f"runs/*/heldout/{TARGET}.jsonl")]
     spoiled += path.glob(f"runs/*/heldout/{TARGET}.jsonl")
     assert len(spoiled) == 4
     for journal in spoiled:
@@ -149,13 +149,13 @@ def test_choosing_never_opens_the_outer_target(path: Path) -> None:
         journal.unlink()
     assert (step(path, "lodo-acc"), step(path, "ac-lodo")) == before
     # While a spoiled pseudo-target is noticed.
-    next(layout.inner_path(path).glob("runs/*/heldout/photo.jsonl")).write_bytes(b"\xff not json\n")
+    next(inner_path(path).glob("runs/*/heldout/photo.jsonl")).write_bytes(b"\xff not json\n")
     with refused("damaged: photo.jsonl"):
         step(path, "lodo-acc")
 
 
 def test_the_reader_opens_the_one_domain_it_is_asked_for(path: Path) -> None:
-    pseudo = PseudoTargets(open_cohort(layout.inner_path(path)), key((TARGET,)), ("art", "cartoon"))
+    pseudo = PseudoTargets(open_cohort(inner_path(path)), key((TARGET,)), ("art", "cartoon"))
     assert pseudo.read("art")["correct"].tolist() == [60, 70, 70]
     with refused("held-out"):
         pseudo.read(TARGET)
@@ -272,7 +272,7 @@ def test_two_source_domains_are_needed() -> None:
 
 
 def test_the_plan_of_the_inner_cohort_keeps_the_contract(path: Path) -> None:
-    plan = json.loads((layout.inner_path(path) / "cohort.json").read_text())
+    plan = json.loads((inner_path(path) / "cohort.json").read_text())
     assert {tuple(run["key"]["held_out"]) for run in plan["runs"]} == {
         ("art", "sketch"),
         ("cartoon", "sketch"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from checkwise.records import RunKey
-from checkwise.store import layout
+from checkwise.store import LEASE_FILE, attempts_folder
 from checkwise.study.folder import (
     SILENT_SECONDS,
     STALE_SECONDS,
@@ -55,7 +55,7 @@ def first_of(cohort: Path) -> RunStatus:
 @contextmanager
 def held(run: Path, *, silent: float = 0.0, host: str | None = None) -> Iterator[None]:
     """A run that a worker holds, here or on a host, of which nothing was heard for a while."""
-    lease = take(layout.attempts_folder(run))
+    lease = take(attempts_folder(run))
     assert lease is not None
     with lease:
         if host is not None:
@@ -107,7 +107,7 @@ def test_a_run_that_is_held_but_silent_is_named(
 
 def test_a_worker_of_this_machine_that_was_killed_holds_nothing(cohort: Path) -> None:
     with held(places(cohort)[0], silent=1000) as _:
-        lease = layout.attempts_folder(places(cohort)[0]) / layout.LEASE_FILE
+        lease = attempts_folder(places(cohort)[0]) / LEASE_FILE
         content = {**json.loads(lease.read_text()), "pid": 2**22 + 1}  # above the largest number
         lease.write_text(json.dumps(content))
         found = first_of(cohort)
@@ -118,8 +118,8 @@ def test_a_failure_comes_with_its_host_and_the_last_line_of_its_log(
     cohort: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = places(cohort)[0]
-    layout.attempts_folder(run).mkdir(parents=True)
-    (layout.attempts_folder(run) / "x.log").write_text("first\nCUDA error: out of memory\n\n")
+    attempts_folder(run).mkdir(parents=True)
+    (attempts_folder(run) / "x.log").write_text("first\nCUDA error: out of memory\n\n")
     write_failure(run, "a" * 32, Failure("r", 1, "node7", "It was killed.", log="x.log"))
     found = first_of(cohort)
     assert (found.state, found.host, found.reason) == ("failed", "node7", "It was killed.")
@@ -136,10 +136,10 @@ def test_a_failure_comes_with_its_host_and_the_last_line_of_its_log(
 def test_a_log_that_leads_elsewhere_is_not_read(cohort: Path, tmp_path: Path) -> None:
     run = places(cohort)[0]
     (tmp_path / "secret").write_text("secret\n")
-    layout.attempts_folder(run).mkdir(parents=True)
+    attempts_folder(run).mkdir(parents=True)
     for name in ("../../../secret", "link.log"):
-        (layout.attempts_folder(run) / "link.log").unlink(missing_ok=True)
-        (layout.attempts_folder(run) / "link.log").symlink_to(tmp_path / "secret")
+        (attempts_folder(run) / "link.log").unlink(missing_ok=True)
+        (attempts_folder(run) / "link.log").symlink_to(tmp_path / "secret")
         write_failure(run, "a" * 32, Failure("r", 1, "node7", "It was killed.", log=name))
         assert first_of(cohort).last_line is None
 
@@ -185,10 +185,10 @@ def test_a_watched_cohort_follows_its_runs(cohort: Path) -> None:
     calls = iter(range(1000))
     work(Job(str(cohort), "a", wait=False), stop=lambda: next(calls) > 3)
     assert sorted(run.state for run in watched.look()) == ["interrupted", *["waiting"] * 3]
-    (begun,) = [run for run in places(cohort) if attempts_at(layout.attempts_folder(run))]
-    for path in sorted(layout.attempts_folder(begun).rglob("*"), reverse=True):
+    (begun,) = [run for run in places(cohort) if attempts_at(attempts_folder(run))]
+    for path in sorted(attempts_folder(begun).rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
-    layout.attempts_folder(begun).rmdir()
+    attempts_folder(begun).rmdir()
     assert [run.state for run in watched.look()] == ["waiting"] * 4
     work(Job(str(cohort), "a"))
     assert [run.state for run in watched.look()] == ["finished"] * 4

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.store import StoreError, finished, layout
+from checkwise.store import StoreError, attempts_folder, finished
 from checkwise.study.folder import open_cohort, read_failures, verify
 from checkwise.study.sweep import Job, all_roots, make_cohort, read_roots, read_study, work
 from checkwise.study.sweep import worker as one_run
@@ -111,7 +111,7 @@ def test_a_failed_run_does_not_stop_the_rest_and_is_tried_again(
     assert [failure.number for failure in failures] == [1, 2, 3]
     assert {failure.reason for failure in failures} == {"ValueError: it broke"}
     for failure in failures:
-        log = (layout.attempts_folder(bad) / failure.log).read_text()
+        log = (attempts_folder(bad) / failure.log).read_text()
         assert log.startswith("about to break\nTraceback")
         assert log.endswith("ValueError: it broke\n")
     code, printed, _ = call(capsys, "study", "status", cohort, "--json")

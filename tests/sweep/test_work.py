@@ -16,7 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.store import finished, layout
+from checkwise.store import (
+    RESUME_FILE,
+    RUN_FILE,
+    SOURCE_FILE,
+    attempts_folder,
+    finished,
+    latest_attempt,
+)
 from checkwise.study.folder import attempts_at, open_cohort, read_failures, take, verify
 from checkwise.study.sweep import Job, noted_round, work
 from checkwise.study.sweep.worker import Worked
@@ -101,19 +108,19 @@ def test_planning_again_lets_failed_runs_be_tried_again(
     first = noted_round(out)[0]
     bad = next(iter(open_cohort(out).runs.values()))
     (out / "runs" / bad.name).mkdir()
-    (out / "runs" / bad.name / layout.RUN_FILE).write_text("{}")  # no run's configuration
-    (out / "runs" / bad.name / layout.RESUME_FILE).parent.mkdir()
-    (out / "runs" / bad.name / layout.RESUME_FILE).write_text("no state")
+    (out / "runs" / bad.name / RUN_FILE).write_text("{}")  # no run's configuration
+    (out / "runs" / bad.name / RESUME_FILE).parent.mkdir()
+    (out / "runs" / bad.name / RESUME_FILE).write_text("no state")
     code, printed, _ = call(capsys, "study", "work", out, "--retries", "1")
     assert code == 1
     assert "1 run failed 2 times and will not be tried again" in printed
     assert len(read_failures(bad)) == 2
     code, printed, _ = call(capsys, "study", "work", out, "--retries", "1")
     assert (code, len(read_failures(bad))) == (1, 2)
-    moved = attempts_at(layout.attempts_folder(bad))[0]
+    moved = attempts_at(attempts_folder(bad))[0]
     reason = read_failures(bad)[0].reason
     assert str(moved) in reason, "the message names a folder that is not there"
-    (moved / layout.RESUME_FILE).unlink()
+    (moved / RESUME_FILE).unlink()
     assert call(capsys, "study", "run", study, "--plan-only", "--out", out)[0] == 0
     assert noted_round(out)[0] != first
     assert call(capsys, "study", "work", out)[0] == 0
@@ -157,11 +164,9 @@ def test_a_worker_that_is_asked_to_stop_saves_and_gives_its_run_back(
     assert code == 128 + number
     assert f"Stopped by {number.name}" in printed
     assert not list(cohort.glob("attempts/*/lease"))
-    begun = [
-        run for run in open_cohort(cohort).runs.values() if layout.attempts_folder(run).is_dir()
-    ]
+    begun = [run for run in open_cohort(cohort).runs.values() if attempts_folder(run).is_dir()]
     (run,) = [run for run in begun if not finished(run)]
-    assert (layout.latest(run) / layout.RESUME_FILE).is_file()
+    assert (latest_attempt(run) / RESUME_FILE).is_file()
 
 
 @pytest.fixture
@@ -193,7 +198,7 @@ def test_a_run_that_kills_its_workers_is_given_up(
     (bad,) = [run for run in open_cohort(tmp_path / "out").runs.values() if "Deadly" in run.name]
     failures = read_failures(bad)
     assert [failure.lost for failure in failures] == [True, False]
-    assert (layout.attempts_folder(bad) / failures[0].log).read_text() == "the last words\n"
+    assert (attempts_folder(bad) / failures[0].log).read_text() == "the last words\n"
 
 
 def test_an_unfinished_run_of_an_older_version_is_continued(
@@ -205,7 +210,7 @@ def test_an_unfinished_run_of_an_older_version_is_continued(
     (attempt,) = cohort.glob("attempts/*/*/")
     run = cohort / "runs" / attempt.parent.name
     attempt.rename(run)  # where older versions trained
-    saved = (run / layout.SOURCE_FILE).read_bytes()
+    saved = (run / SOURCE_FILE).read_bytes()
     assert saved
     assert work(Job(str(cohort), "b")) == Worked(trained=4, failed=0)
     assert all_contents(cohort) == unbroken
@@ -232,7 +237,7 @@ def test_commands_read_the_furthest_attempt_of_a_run_that_is_not_finished(
     work(Job(str(cohort), "a", wait=False), stop=lambda: next(calls) > 20)
     (attempt,) = cohort.glob("attempts/*/*/")
     run = cohort / "runs" / attempt.parent.name
-    records = (attempt / layout.SOURCE_FILE).read_bytes().count(b"\n")
+    records = (attempt / SOURCE_FILE).read_bytes().count(b"\n")
     code, printed, _ = call(capsys, "select", cohort, "--json")
     assert code == 0
     assert "the run is not finished" in printed
@@ -250,7 +255,7 @@ def test_commands_read_the_furthest_attempt_of_a_run_that_is_not_finished(
 def test_a_run_that_another_worker_holds_is_left_alone(study: Path, tmp_path: Path) -> None:
     cohort = planned(study, tmp_path / "cohort")
     held = next(iter(open_cohort(cohort).runs.values()))
-    lease = take(layout.attempts_folder(held))
+    lease = take(attempts_folder(held))
     assert lease is not None
     with lease:
         assert work(Job(str(cohort), "a", wait=False)) == Worked(trained=3, failed=0)

@@ -12,7 +12,7 @@ import pytest
 
 from checkwise.errors import InputError
 from checkwise.metrics import class_wise_gap
-from checkwise.store import layout
+from checkwise.store import source_predictions_file
 from checkwise.study import Cohort, Pool
 from checkwise.study.tables import build
 from checkwise.study.tables.every_table import SLOW
@@ -112,7 +112,7 @@ def save(folder: Path, run: WrittenRun) -> None:
     for t, step in enumerate(run.steps):
         z, y = outputs(run.key.trial_seed, t)
         arrays = {f"{d}.logits": z for d in run.domains} | {f"{d}.labels": y for d in run.domains}
-        path = folder / layout.source_predictions_file(step)
+        path = folder / source_predictions_file(step)
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez(path, **arrays)  # type: ignore[arg-type]
     mark_again(folder)
@@ -188,7 +188,7 @@ def test_it_says_how_many_runs_it_could_use(cohort: Cohort) -> None:
 def test_only_logits_of_feasible_checkpoints_are_needed(cohort: Cohort) -> None:
     before = build("binning", cohort)
     files = [
-        cohort.path / "runs" / str(key("ERM", trial)) / layout.source_predictions_file(step)
+        cohort.path / "runs" / str(key("ERM", trial)) / source_predictions_file(step)
         for trial, step in ((0, STEPS[-1]), (1, STEPS[2]))
     ]
     files[0].unlink()
@@ -224,7 +224,7 @@ def test_logits_with_as_many_right_are_refused_for_what_else_they_say(
     cohort: Cohort, other: Callable[[Array, Array], tuple[Array, Array]], name: str
 ) -> None:
     folder = cohort.path / "runs" / str(key("ERM", 0))
-    path = folder / layout.source_predictions_file(STEPS[1])
+    path = folder / source_predictions_file(STEPS[1])
     with np.load(path) as saved:
         arrays = dict(saved)
     z, y = other(arrays["photo.logits"], arrays["photo.labels"])

@@ -12,7 +12,16 @@ import pytest
 import torch
 
 from checkwise.errors import InputError
-from checkwise.store import finished, layout
+from checkwise.store import (
+    CHECKPOINTS_FOLDER,
+    DONE_FILE,
+    LEASE_FILE,
+    RESUME_FILE,
+    RUN_FILE,
+    SOURCE_FILE,
+    finished,
+    read_json,
+)
 from tests.refusals import refused, said
 from tests.runs import config, contents, train
 from tests.train.test_resume import stopping
@@ -37,7 +46,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def positions(folder: Path) -> list[tuple[str, int]]:
     """Places spread over every file: as many in each, and more in the state."""
-    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != layout.LEASE_FILE)
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != LEASE_FILE)
     chosen = random.Random(0)
     places = []
     for file in files:
@@ -78,27 +87,27 @@ def gone(name: str) -> Callable[[Path], object]:
 
 
 def cut_state(folder: Path) -> None:
-    (folder / layout.RESUME_FILE).write_bytes((folder / layout.RESUME_FILE).read_bytes()[:100])
+    (folder / RESUME_FILE).write_bytes((folder / RESUME_FILE).read_bytes()[:100])
 
 
 def other_schema(folder: Path) -> None:
-    state = torch.load(folder / layout.RESUME_FILE, weights_only=True)
-    torch.save({**state, "schema": 99}, folder / layout.RESUME_FILE)
+    state = torch.load(folder / RESUME_FILE, weights_only=True)
+    torch.save({**state, "schema": 99}, folder / RESUME_FILE)
 
 
 def without_a_checksum(folder: Path) -> None:
-    torch.save({"schema": 1, "digest": "", "updates": 8}, folder / layout.RESUME_FILE)
+    torch.save({"schema": 1, "digest": "", "updates": 8}, folder / RESUME_FILE)
 
 
 def of_another_run(folder: Path) -> None:
     other = config("IRM", logits="all")
     train(folder.parent / "other", other, stop=stopping(8))
-    shutil.copy(folder.parent / "other" / layout.RESUME_FILE, folder / layout.RESUME_FILE)
+    shutil.copy(folder.parent / "other" / RESUME_FILE, folder / RESUME_FILE)
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "journal": (gone("heldout/30.jsonl"), "damaged: 30.jsonl"),
-    "shortened": (lambda f: (f / layout.SOURCE_FILE).write_bytes(b""), "damaged: source.jsonl"),
+    "shortened": (lambda f: (f / SOURCE_FILE).write_bytes(b""), "damaged: source.jsonl"),
     "logits": (gone("predictions/source/step-000003.npz"), "damaged: step-000003.npz"),
     "held out": (gone("predictions/heldout/30/step-000000.npz"), "damaged: step-000000.npz"),
     "weights": (gone("checkpoints/step-000006.safetensors"), "damaged: step-000006"),
@@ -138,7 +147,7 @@ def test_weights_that_vanish_where_some_are_dropped_are_missed_at_the_end(tmp_pa
     folder = tmp_path / "run"
     assert train(folder, asked, stop=stopping(4)) == "stopped"
     left = "step-000002.safetensors"
-    (folder / layout.CHECKPOINTS_FOLDER / left).unlink()
+    (folder / CHECKPOINTS_FOLDER / left).unlink()
     with pytest.raises(InputError, match=f"{left} as the run wrote it, but it was removed"):
         train(folder, asked)
     assert not finished(folder)
@@ -148,7 +157,7 @@ def test_a_changed_run_file_is_written_again_from_what_was_checked(
     stopped: Path, unbroken: dict[str, bytes], tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(stopped, tmp_path / "run"))
-    path = folder / layout.RUN_FILE
+    path = folder / RUN_FILE
     path.write_text(path.read_text().replace('"numpy": "', '"numpy": "9'))
     train(folder, KEPT)
     assert contents(folder) == unbroken
@@ -161,15 +170,15 @@ def test_a_run_that_goes_on_with_another_processor_says_so(
     from checkwise.study.train import loop
 
     folder = Path(shutil.copytree(stopped, tmp_path / "run"))
-    first = layout.read_json(folder / layout.RUN_FILE)
+    first = read_json(folder / RUN_FILE)
     assert first["machine"]["instructions"]
     assert "continued" not in first
     elsewhere = {**first["machine"], "processor": "another"}
     monkeypatch.setattr(loop, "machine", lambda device: elsewhere)
     train(folder, KEPT)
-    (note,) = layout.read_json(folder / layout.RUN_FILE)["continued"]
+    (note,) = read_json(folder / RUN_FILE)["continued"]
     assert (note["updates"], note["machine"]) == (8, elsewhere)
-    assert layout.read_json(folder / layout.RUN_FILE)["machine"] == first["machine"]
+    assert read_json(folder / RUN_FILE)["machine"] == first["machine"]
     assert read_run(folder).key == KEPT.key
     same = {name for name, content in contents(folder).items() if unbroken[name] == content}
-    assert set(unbroken) - same == {layout.RUN_FILE, layout.DONE_FILE}
+    assert set(unbroken) - same == {RUN_FILE, DONE_FILE}

@@ -15,14 +15,21 @@ import torch
 from safetensors.torch import load_file
 
 from checkwise import metrics
-from checkwise.store import layout, read_run
+from checkwise.store import (
+    CHECKPOINTS_FOLDER,
+    SOURCE_FILE,
+    checkpoint_file,
+    heldout_predictions_file,
+    read_run,
+    source_predictions_file,
+)
 from checkwise.study.data import split
 from checkwise.study.train import Algorithm, build_run
 from tests.refusals import refused
 from tests.runs import config, contents, digits, ready, train
 
 
-def lines(folder: Path, name: str = layout.SOURCE_FILE) -> list[dict[str, Any]]:
+def lines(folder: Path, name: str = SOURCE_FILE) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]
 
 
@@ -42,7 +49,7 @@ def test_a_record_at_step_0_is_written_after_the_first_update(tmp_path: Path) ->
     algorithm, sampler = build_run(config(), ready())
     before = algorithm.deployable_state()
     algorithm.update(ready().inputs.minibatches([0, 1], sampler.next(), random=(0, 0)))
-    saved = load_file(tmp_path / "run" / layout.checkpoint_file(0))
+    saved = load_file(tmp_path / "run" / checkpoint_file(0))
     assert saved.keys() == before.keys()
     assert all(torch.equal(saved[k], v) for k, v in algorithm.deployable_state().items())
     assert not all(torch.equal(saved[k], v) for k, v in before.items())
@@ -53,7 +60,7 @@ def test_recorded_metrics_are_those_of_the_saved_weights_on_the_right_splits(
 ) -> None:
     train(tmp_path / "run", config(source_in=True))
     algorithm, _ = build_run(config(), ready())
-    algorithm.load_state_dict(load_file(tmp_path / "run" / layout.checkpoint_file(9)), strict=False)
+    algorithm.load_state_dict(load_file(tmp_path / "run" / checkpoint_file(9)), strict=False)
     data = digits()
     record = lines(tmp_path / "run")[3]
     target = lines(tmp_path / "run", "heldout/30.jsonl")[3]
@@ -94,17 +101,17 @@ def test_held_out_data_change_nothing_that_selection_reads(tmp_path: Path) -> No
     with_target = config()
     train(tmp_path / "one", with_target)
     train(tmp_path / "two", config(logits="all", keep="none"))
-    one, two = (tmp_path / name / layout.SOURCE_FILE for name in ("one", "two"))
+    one, two = (tmp_path / name / SOURCE_FILE for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
-    assert not (tmp_path / "two" / layout.CHECKPOINTS_FOLDER).exists()
+    assert not (tmp_path / "two" / CHECKPOINTS_FOLDER).exists()
 
 
 def test_logits_are_saved_apart(tmp_path: Path) -> None:
     train(tmp_path / "run", config(logits="all", steps=1))
-    with np.load(tmp_path / "run" / layout.source_predictions_file(0)) as file:
+    with np.load(tmp_path / "run" / source_predictions_file(0)) as file:
         assert sorted(file.files) == ["0.labels", "0.logits", "15.labels", "15.logits"]
         assert file["0.logits"].dtype == np.float32
-    with np.load(tmp_path / "run" / layout.heldout_predictions_file("30", 0)) as file:
+    with np.load(tmp_path / "run" / heldout_predictions_file("30", 0)) as file:
         assert sorted(file.files) == ["30.labels", "30.logits"]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.store import layout, read_run
+from checkwise.store import SOURCE_FILE, outcomes_file, read_run, source_predictions_file
 from checkwise.study.train import Outputs, Part
 from checkwise.study.train.checkpoint_files import write_predictions
 from tests.refusals import refused
@@ -40,7 +40,7 @@ def test_every_way_says_the_same_of_every_example(folders: dict[str, Path]) -> N
 
 
 def test_journals_do_not_depend_on_what_is_saved(folders: dict[str, Path]) -> None:
-    assert len({(f / layout.SOURCE_FILE).read_bytes() for f in folders.values()}) == 1
+    assert len({(f / SOURCE_FILE).read_bytes() for f in folders.values()}) == 1
 
 
 def test_half_logits_are_the_logits_to_three_digits(folders: dict[str, Path]) -> None:
@@ -61,7 +61,7 @@ def test_logits_that_half_precision_cannot_hold_are_kept_in_single_precision(
     parts = tuple(Part("source", name, e, rows, labels) for e, name in enumerate(("art", "photo")))
     outputs = Outputs(parts, (large, large / np.float32(2)))
     write_predictions(tmp_path, 3, outputs, config(logits="source-half"))
-    with np.load(tmp_path / layout.source_predictions_file(3)) as saved:
+    with np.load(tmp_path / source_predictions_file(3)) as saved:
         assert saved["art.logits"].tolist() == large.tolist()
         assert saved["photo.logits"].dtype == np.float16
 
@@ -81,7 +81,7 @@ def test_outcomes_alone_serve_tolerances_and_no_calibrator(folders: dict[str, Pa
 
 def test_damage_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     train(tmp_path / "run", config(logits="outcomes", keep="none"))
-    file = tmp_path / "run" / layout.outcomes_file(3)
+    file = tmp_path / "run" / outcomes_file(3)
     file.write_bytes(file.read_bytes()[:-5])
     with refused("damaged: step-000003.npz"):
         _ = examples(tmp_path / "run").correct

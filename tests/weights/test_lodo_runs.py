@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from checkwise.store import layout
+from checkwise.store import inner_path
 from checkwise.study.folder import open_cohort
 from checkwise.study.sweep import Job, Study, inner_study, make_cohort, work
 from tests.commands import run
@@ -31,7 +31,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cohort and its inner runs, trained in this process."""
     outer = train_cohort(tmp_path_factory.mktemp("lodo"), STUDY)
     inner = inner_study(Study.from_dict(open_cohort(outer).study), {})
-    planned = make_cohort(inner, layout.inner_path(outer), {})
+    planned = make_cohort(inner, inner_path(outer), {})
     work(Job(cohort=str(planned.path), round="test"))
     return outer
 
@@ -72,7 +72,7 @@ def test_steps_are_chosen_in_both_scopes_and_compared(
     said = capsys.readouterr().out
     assert "10 of 10 runs finished" in said
     assert "best hyperparameters" in said
-    for file in layout.inner_path(trained).glob("runs/*/run.json"):
+    for file in inner_path(trained).glob("runs/*/run.json"):
         began = file.stat().st_mtime - 60
         os.utime(file, (began, began))
     assert run("study", "compare", trained, "--rules", "lodo-acc,ac-lodo", "--json") == 0
@@ -87,7 +87,7 @@ def test_the_outer_targets_journals_change_nothing(
     before = choices(trained, capsys)
     spoiled = [
         *trained.glob("runs/*/heldout/0.jsonl"),
-        *layout.inner_path(trained).glob("runs/*/heldout/0.jsonl"),
+        *inner_path(trained).glob("runs/*/heldout/0.jsonl"),
     ]
     assert len(spoiled) == 12
     contents = [journal.read_bytes() for journal in spoiled]
@@ -105,7 +105,7 @@ def test_inner_runs_share_hyperparameters_with_their_outer_run(trained: Path) ->
         return json.loads((folder / "run.json").read_text())["config"]["hparams"]
 
     outer = {k.hparams_seed: hparams(f) for k, f in open_cohort(trained).runs.items()}
-    inner = open_cohort(layout.inner_path(trained)).runs
+    inner = open_cohort(inner_path(trained)).runs
     assert len(inner) == 10
     assert all(hparams(folder) == outer[key.hparams_seed] for key, folder in inner.items())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import checkwise as cw
-from checkwise.store import layout
+from checkwise.store import checkpoint_file
 from tests.commands import answer, complaint
 from tests.refusals import refused
 from tests.sweep.studies import tiny
@@ -32,7 +32,7 @@ def test_logits_that_were_not_saved_are_made_again_from_the_weights(
     words = ["--calibrator-only", "--force", "-o", str(tmp_path / "c.json")]
     saved = answer(capsys, "deploy", str(run), *words)
     lacking = run_folders(copied(path, tmp_path))[0]
-    (lacking / layout.checkpoint_file(cw.select(cw.load(run)).step)).unlink()
+    (lacking / checkpoint_file(cw.select(cw.load(run)).step)).unlink()
     with refused('missing: weights of step … keep = "all"'):
         cw.deploy(lacking, tmp_path / "model")
     shutil.rmtree(run / "predictions")

@@ -12,7 +12,16 @@ from checkwise.cli.printing import json_text
 from checkwise.cli.progress import counting
 from checkwise.errors import InputError
 from checkwise.selection import Selection
-from checkwise.store import KERAS, copy_checkpoint, has_file, layout, read_recorded, write_text
+from checkwise.store import (
+    CHECKPOINTS_FOLDER,
+    KERAS,
+    RUN_FILE,
+    copy_checkpoint,
+    has_file,
+    is_own_record,
+    read_recorded,
+    write_text,
+)
 
 _OF_TRAINERS: Final = ("checkpoints", "weights")  # folders that only the trainer writes to
 
@@ -81,7 +90,7 @@ def _check_place(path: Path, selection: Selection, to: Path, *, force: bool) -> 
                 f"{why.name} beside it: choose another name.",
                 code="exists",
             )
-        if layout.is_record(to) or path.resolve().is_relative_to(to.resolve()):
+        if is_own_record(to) or path.resolve().is_relative_to(to.resolve()):
             raise InputError(
                 f"Expected another folder to replace than {to}, which holds the run.",
                 code="outside",
@@ -137,6 +146,6 @@ def _weights_of_choice(selection: Selection, run: Path) -> Path:
             code="ambiguous",
         )
     folder = path.parent.parent
-    if path.parent.name == layout.CHECKPOINTS_FOLDER and has_file(folder, layout.RUN_FILE):
-        read_recorded(folder, f"{layout.CHECKPOINTS_FOLDER}/{path.name}")
+    if path.parent.name == CHECKPOINTS_FOLDER and has_file(folder, RUN_FILE):
+        read_recorded(folder, f"{CHECKPOINTS_FOLDER}/{path.name}")
     return path

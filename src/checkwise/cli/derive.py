@@ -276,7 +276,7 @@ def _lodo(
     ``params`` are those of the rule ac-lodo.
     """
     from checkwise.plugins import check_loaded
-    from checkwise.store import layout
+    from checkwise.store import inner_path
     from checkwise.study import Cohort
     from checkwise.study.folder import open_cohort
     from checkwise.study.sweep import Study, all_roots, check_sweep, inner_study, plan
@@ -284,7 +284,7 @@ def _lodo(
     study = only.narrowed(Study.from_dict(open_cohort(path).study))
     check_loaded(study.plugins, path)
     roots = all_roots(study, roots)
-    inner, place = inner_study(study, roots), layout.inner_path(path)
+    inner, place = inner_study(study, roots), inner_path(path)
     settings = launching.over()
     if dry_run:
         check_sweep(inner, roots, settings=settings, out=None)  # fewer runs than are there will do

@@ -17,7 +17,7 @@ from checkwise.cli.options import Reading
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.records import groups_of
 from checkwise.selection import ACCURACY, Choice, Selection, select
-from checkwise.store import layout
+from checkwise.store import is_own_folder
 from checkwise.words import RECOMMENDED, counted
 
 FUNCTION: Final = "FILE.py:FUNCTION"  # words in capitals are for the reader to fill in
@@ -43,7 +43,7 @@ def next_steps(selection: Selection, path: Path, given: Sequence[str]) -> list[s
     if run.examples is not None and run.examples.has_logits and "--validation" not in given:
         whole = selection.path is not None and Path(selection.path) in filter(_readable, there)
         lines.append(_deploy(path, given, whole=whole))
-    elif ACCURACY in run.metrics and not selection.guard_acted and not layout.is_own_folder(path):
+    elif ACCURACY in run.metrics and not selection.guard_acted and not is_own_folder(path):
         folders = {str(one.parent) for one in there}
         folder = folders.pop() if len(folders) == 1 else CHECKPOINTS
         asked = ["--function", FUNCTION, "--domains", ",".join(run.domains)]
@@ -66,7 +66,7 @@ def without_log(path: Path) -> InputError | None:
     """What to do with a folder that holds checkpoints and nothing that was measured."""
     found = (
         sorted(predict.families_near(path), key=lambda one: -len(one.names))
-        if path.is_dir() and not layout.is_own_folder(path)
+        if path.is_dir() and not is_own_folder(path)
         else []
     )
     if not found:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from checkwise.errors import InputError
-from checkwise.store import check_writable, has_file, layout
+from checkwise.store import COHORT_FILE, check_writable, has_file, is_own_folder, is_own_record
 from checkwise.words import listed
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def check_file(
 
 
 def _refuse_record(out: Path) -> None:
-    if layout.is_record(out):
+    if is_own_record(out):
         what = "is a link to a run's records" if out.is_symlink() else "records a run"
         raise InputError(
             f"Expected another file to write than {out}, which {what}.", code="outside"
@@ -109,7 +109,7 @@ def check_folder(out: Path, files: Iterable[str] = ()) -> None:
             f"Expected a folder to write to, but {existing} is a file: choose another.",
             code="exists",
         )
-    if layout.is_own_folder(out):
+    if is_own_folder(out):
         raise InputError(
             f"Expected a folder of its own to write to, but {out} is a study's or a run's: "
             "choose another, such as STUDY/results.",
@@ -130,7 +130,7 @@ def default_place(path: Path) -> Path:
 def cohort_beside(path: Path) -> Path | None:
     """The cohort in the default place; None where there is none, or can be none."""
     try:
-        found = path.exists() and has_file(default_place(path), layout.COHORT_FILE)
+        found = path.exists() and has_file(default_place(path), COHORT_FILE)
         return default_place(path) if found else None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:

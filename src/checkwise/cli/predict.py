@@ -16,7 +16,7 @@ from checkwise.cli.workers import AT_LEAST_ONE, WHERE, ExecutorOptions
 from checkwise.errors import CheckwiseError, CheckwiseWarning, InputError
 from checkwise.predict import PredictResult, predict
 from checkwise.records import looks_held_out
-from checkwise.store import layout
+from checkwise.store import is_own_record
 from checkwise.words import counted
 
 
@@ -65,7 +65,7 @@ def predict_command(
     executor = get_executor(settings)
     elsewhere = None if settings.kind == "local" else evaluate_with(executor, workers)
     check_folder(out)
-    if layout.is_record(out):
+    if is_own_record(out):
         raise InputError(
             f"Expected another folder than {out}, which records a run.", code="outside"
         )

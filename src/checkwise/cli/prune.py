@@ -29,11 +29,11 @@ from checkwise.selection import (
     reasons_to_keep,
 )
 from checkwise.store import (
+    RUN_FILE,
     Home,
     Pruning,
     delete_others,
     has_file,
-    layout,
     live_journals,
     plan_pruning,
 )
@@ -206,7 +206,7 @@ def _saved(trajectory: Trajectory, run: Path) -> dict[int, Path]:
         )
     ours = {path.parent.parent for path in saved.values()}
     for folder in ours:
-        if has_file(folder, layout.RUN_FILE):
+        if has_file(folder, RUN_FILE):
             raise InputError(
                 f"Expected a run of another trainer, but {folder} is one of checkwise, whose "
                 'record lists its files: train with keep = "feasible" in the study.',

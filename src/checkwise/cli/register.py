@@ -24,7 +24,7 @@ from checkwise.cli.printing import json_text, print_json
 from checkwise.errors import InputError, require
 from checkwise.metrics import METRICS
 from checkwise.selection import DEFAULT_RULE, REFERENCE, check_objectives, domain_weights, rules
-from checkwise.store import layout, write_text
+from checkwise.store import COHORT_FILE, write_text
 from checkwise.study import (
     NOT_PACKED,
     OUTSIDE_THE_SEAL,
@@ -389,7 +389,7 @@ def _remarks(cohort: Cohort, one: RegisteredSet, found: Sequence[ContrastResult]
         yield f"The code that computed this table is another one: {code_line(running_code())}"
     if not one.same_plan:
         yield (
-            f"{layout.COHORT_FILE} has changed since: the runs, their settings or their role are "
+            f"{COHORT_FILE} has changed since: the runs, their settings or their role are "
             "not those that were registered."
         )
     yield f"Digest: {one.digest}"

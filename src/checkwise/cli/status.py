@@ -17,7 +17,7 @@ from checkwise.cli.options import json_option, plugin_option
 from checkwise.cli.printing import print_json
 from checkwise.cli.progress import MINUTE, counting, remaining_text
 from checkwise.errors import InputError
-from checkwise.store import has_file, layout
+from checkwise.store import COHORT_FILE, RUN_FILE, has_file
 from checkwise.words import counted, printable
 
 if TYPE_CHECKING:
@@ -62,10 +62,10 @@ def status_command(
         )
     if plugin and not check:
         raise InputError("Expected --verify with --plugin: add it.", code="missing")
-    if has_file(path, layout.RUN_FILE):
+    if has_file(path, RUN_FILE):
         raise InputError(
             f"Expected the folder of a study, but {path} is one of its runs: name the folder with "
-            f"{layout.COHORT_FILE}.",
+            f"{COHORT_FILE}.",
             code="unsupported",
         )
     cohort = open_cohort(path)

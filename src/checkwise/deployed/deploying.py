@@ -34,7 +34,7 @@ from checkwise.selection import (
     members,
     select,
 )
-from checkwise.store import encode_json, layout
+from checkwise.store import encode_json, is_own_folder, is_own_record
 from checkwise.words import shown
 
 Average: TypeAlias = Literal["probabilities", "weights"]
@@ -344,7 +344,7 @@ def _check_weights(run: Trajectory, path: Path) -> None:
 def _check_apart(path: Path, out: Path) -> None:
     """A model is put beside the run, never inside its records and never around it."""
     place, run = out.resolve(), path.resolve()
-    if run.is_relative_to(place) or layout.is_record(out) or layout.is_own_folder(out):
+    if run.is_relative_to(place) or is_own_record(out) or is_own_folder(out):
         raise InputError(
             f"Expected a folder of its own for the model, but {out} is the run's, or holds it: "
             "choose another.",

@@ -22,10 +22,12 @@ from checkwise.errors import InputError, naming_extras
 from checkwise.metrics import Groups
 from checkwise.records import Examples, Trajectory, groups_of
 from checkwise.store import (
+    CHECKPOINTS_FOLDER,
     KERAS,
     Source,
+    average_file,
+    checkpoint_file,
     has_file,
-    layout,
     open_regular,
     read_recorded,
     read_run,
@@ -276,16 +278,16 @@ def _check_alike(
 
 def read_checkpoint(folder: Path, step: int) -> dict[str, Tensor]:
     """The weights of one step of a finished run, compared with their checksum."""
-    return decode(checkpoint_content(folder, step), folder / layout.checkpoint_file(step))
+    return decode(checkpoint_content(folder, step), folder / checkpoint_file(step))
 
 
 def checkpoint_content(folder: Path, step: int) -> bytes:
     """The same as they are in their file."""
-    name = layout.checkpoint_file(step)
+    name = checkpoint_file(step)
     if not has_file(folder, name):
         keep = read_run(folder).config.get("keep", "an unknown choice of")
         raise InputError(
-            f"Expected the weights of step {step}, but {folder / layout.CHECKPOINTS_FOLDER} does "
+            f"Expected the weights of step {step}, but {folder / CHECKPOINTS_FOLDER} does "
             f'not have them (the run kept {keep} weights): train it with keep = "all" under '
             "[records].",
             code="missing",
@@ -295,7 +297,7 @@ def checkpoint_content(folder: Path, step: int) -> bytes:
 
 def read_average(folder: Path, name: str) -> dict[str, Tensor]:
     """An average that was kept while a run trained, compared with its checksum."""
-    file = layout.average_file(name)
+    file = average_file(name)
     if not has_file(folder, file):
         raise InputError(
             f"Expected the average {name!r}, but {folder} was trained without it: train it with "

@@ -29,6 +29,7 @@ from checkwise.selection import (
     reasons_to_keep,
 )
 from checkwise.store import (
+    PREDICTIONS_FOLDER,
     Home,
     KeptPredictions,
     LiveHistory,
@@ -37,7 +38,6 @@ from checkwise.store import (
     beside,
     damaged_line,
     delete_others,
-    layout,
     plan_pruning,
     read_live_journal,
     real_place,
@@ -456,7 +456,7 @@ def predictions_folder(
         )
     if predictions is not True:
         return Path(predictions)
-    return beside(Path(journal), layout.PREDICTIONS_FOLDER)
+    return beside(Path(journal), PREDICTIONS_FOLDER)
 
 
 def _relative(path: Path, folder: Path) -> str:

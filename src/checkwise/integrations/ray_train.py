@@ -24,7 +24,7 @@ from checkwise.integrations.validation import ValidationSums, measured_together,
 from checkwise.metrics import BANDWIDTH, BINS, NAMES, CountedExamples, Report
 from checkwise.records import Recorder, check_step
 from checkwise.selection import DEFAULT_RULE, Choice, Selection
-from checkwise.store import Home, KeptPredictions, layout, read_outputs
+from checkwise.store import Home, KeptPredictions, name_as_file, read_outputs
 from checkwise.words import shown
 
 _COUNT: Final = "n"
@@ -250,7 +250,7 @@ def _entries(
 
 def _kept_examples(folder: Path, name: str) -> dict[str, Any]:
     """What a tolerance reads of every example; nothing of a set that was not kept."""
-    file = folder / f"{layout.file_name(name)}.npz"
+    file = folder / f"{name_as_file(name)}.npz"
     if not file.is_file():
         return {}
     saved = read_outputs(file, outputs=False)

@@ -22,7 +22,7 @@ from checkwise.readers.registry import (
 )
 from checkwise.readers.request import LoadedRun, Progress, Request
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import layout
+from checkwise.store import is_held_out_place, latest_attempt
 from checkwise.words import printable, shown
 
 if TYPE_CHECKING:
@@ -259,10 +259,10 @@ def _accepted(runs: list[LoadedRun], path: Path, request: Request) -> list[Loade
 def _read(path: Path, request: Request) -> list[LoadedRun]:
     try:
         if not os.path.lexists(path):
-            path = layout.latest(path)  # a run that is not published yet
+            path = latest_attempt(path)  # a run that is not published yet
         if not path.exists():
             raise InputError(f"There is no file or folder {str(path)!r}.", code="missing")
-        if layout.is_held_out(path):
+        if is_held_out_place(path):
             raise InputError(
                 f"Expected what selection may read, but {path} holds results on a held-out domain: "
                 "name the folder of the run.",

@@ -19,7 +19,17 @@ from checkwise.readers.log import Log
 from checkwise.readers.request import LoadedRun, Request, first_bytes, names_in
 from checkwise.readers.tables import is_of_a_target
 from checkwise.records import as_source, is_target_folder
-from checkwise.store import layout, open_regular
+from checkwise.store import (
+    ATTEMPTS_FOLDER,
+    COHORT_FILE,
+    DONE_FILE,
+    ORIGIN,
+    PACKED_SUFFIX,
+    RUN_FILE,
+    SOURCE_FILE,
+    open_regular,
+    unpublished_runs,
+)
 from checkwise.words import counted
 
 ACCEPTED = (
@@ -153,7 +163,7 @@ class _FolderOfLogs:
 # What is large or rare is loaded where the names in a folder, or how a file begins, could be its.
 run_folder = _Late(
     "run_folder",
-    _has("|".join(map(re.escape, (layout.RUN_FILE, layout.SOURCE_FILE, layout.DONE_FILE)))),
+    _has("|".join(map(re.escape, (RUN_FILE, SOURCE_FILE, DONE_FILE)))),
 )
 live_journal = _Late("live_journal", _either(_has(r".*\.jsonl"), _begins(b'{"checkwise"')))
 RESULTS: Reader = _Results()
@@ -236,7 +246,7 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
     reader = reader_of(path)
     if reader is not None:
         return _read(reader, path, request)
-    if path.name.endswith(layout.PACKED_SUFFIX):
+    if path.name.endswith(PACKED_SUFFIX):
         raise InputError(
             f"Expected {ACCEPTED}, but {path} is an archive: unpack it with "
             f"`checkwise study unpack {path} --out FOLDER`, then name the folder.",
@@ -338,7 +348,7 @@ def _without_copies(root: Path) -> list[tuple[Path, Reader]]:
 def _origin(run: Path) -> str | None:
     """The SHA-256 of the log that a run was imported from."""
     try:
-        origin = store.read_run(run).config.get(layout.ORIGIN)
+        origin = store.read_run(run).config.get(ORIGIN)
     except InputError:  # whoever reads the run says what is wrong with it
         return None
     return origin.get("sha256") if isinstance(origin, dict) else None
@@ -375,9 +385,9 @@ def _walk(root: Path) -> Iterator[tuple[Path, Reader]]:
         if depth == DEEPEST and below:
             too_deep = folder
             continue
-        if layout.ATTEMPTS_FOLDER in below and (folder / layout.COHORT_FILE).is_file():
-            below.remove(layout.ATTEMPTS_FOLDER)
-            waiting += [(attempt, depth + 1, readers) for attempt in layout.unpublished(folder)]
+        if ATTEMPTS_FOLDER in below and (folder / COHORT_FILE).is_file():
+            below.remove(ATTEMPTS_FOLDER)
+            waiting += [(attempt, depth + 1, readers) for attempt in unpublished_runs(folder)]
         if isinstance(reader, _Late) and reader in OWN_FOLDERS:
             own = reader.module.own_folders(folder)
             below = [name for name in below if name not in own]

@@ -13,9 +13,18 @@ from typing import Final
 from checkwise.errors import InputError
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records import REFINED_METRICS, with_refined
-from checkwise.store import layout, read_mark, read_run
+from checkwise.store import (
+    COHORT_FILE,
+    DONE_FILE,
+    RUN_FILE,
+    RUNS_FOLDER,
+    SOURCE_FILE,
+    read_mark,
+    read_run,
+    still_there,
+)
 
-_NEEDED: Final = (layout.RUN_FILE, layout.SOURCE_FILE)
+_NEEDED: Final = (RUN_FILE, SOURCE_FILE)
 
 
 def recognises(path: Path) -> bool:
@@ -29,15 +38,12 @@ def _had_records(path: Path) -> bool:
     A trainer of another kind may mark its runs with a file of the same name. So the mark alone
     counts only in the place of a cohort's run; elsewhere it has to list the run's own files.
     """
-    if (
-        path.parent.name == layout.RUNS_FOLDER
-        and (path.parent.parent / layout.COHORT_FILE).is_file()
-    ):
-        return any(os.path.lexists(path / name) for name in (layout.DONE_FILE, layout.SOURCE_FILE))
-    if not (path / layout.DONE_FILE).is_file():
+    if path.parent.name == RUNS_FOLDER and (path.parent.parent / COHORT_FILE).is_file():
+        return any(os.path.lexists(path / name) for name in (DONE_FILE, SOURCE_FILE))
+    if not (path / DONE_FILE).is_file():
         return False
     try:
-        return layout.RUN_FILE in read_mark(path).files
+        return RUN_FILE in read_mark(path).files
     except (InputError, OSError):
         return False
 
@@ -55,7 +61,7 @@ def check_own(runs: Iterable[LoadedRun], request: Request) -> None:
 
 def read(path: Path, request: Request) -> list[LoadedRun]:
     """The one run of the folder; its held-out results are in other files and stay closed."""
-    path = layout.still_there(path)
+    path = still_there(path)
     _check_there(path)
     recorded = read_run(path)
     run = recorded.trajectory(request.validation)

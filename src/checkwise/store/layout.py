@@ -37,9 +37,9 @@ ERROR_FILE: Final = "error.txt"
 DONE_FILE: Final = "done"
 DERIVED_FOLDER: Final = "derived"
 PACKED_SUFFIX: Final = ".tar.xz"
-INNER: Final = "-lodo"  # ends the name of the folder of inner runs, beside their cohort
+INNER_SUFFIX: Final = "-lodo"  # ends the name of the folder of inner runs, beside their cohort
 ORIGIN: Final = "imported"  # in cohort.json under `study`, in run.json under `config`
-ATTEMPT: Final = re.compile(r"[0-9a-f]{32}")
+ATTEMPT_NAME: Final = re.compile(r"[0-9a-f]{32}")
 VERIFY: Final = "`checkwise study status --verify` says what to do"
 _OF_A_COHORT: Final = (COHORT_FILE, REGISTRATIONS_FILE, WORKERS_FILE, DERIVED_FOLDER)
 _OF_A_RUN: Final = (
@@ -67,13 +67,13 @@ _LONGEST_START: Final = 150
 _UNSAFE = re.compile(r"[/\\\0]|^\.|%(?=[0-9A-Fa-f]{2})")
 
 
-def file_name(domain: str) -> str:
+def name_as_file(domain: str) -> str:
     """A domain's name as a file name: different domains have different names.
 
     A name too long for a file keeps its beginning and ends in a hash.
 
     Example:
-        >>> file_name("Real World"), file_name("a/b")
+        >>> name_as_file("Real World"), name_as_file("a/b")
         ('Real World', 'a%2Fb')
     """
     name = _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", domain)
@@ -89,7 +89,7 @@ def check_domains(domains: Sequence[str]) -> tuple[str, ...]:
     """Names that can be file names as they are, and stay apart on any file system."""
     names = domain_names(domains)
     for name in names:
-        if file_name(name) != name:
+        if name_as_file(name) != name:
             raise InputError(
                 f"Expected domains that can name a file, but got {name!r}: leave out /, \\, a "
                 "leading dot and percent signs, and keep it short."
@@ -107,7 +107,7 @@ def check_domains(domains: Sequence[str]) -> tuple[str, ...]:
 
 def heldout_file(domain: str) -> str:
     """Where the results on a held-out domain are, inside a run's folder."""
-    return f"{HELDOUT_FOLDER}/{file_name(domain)}.jsonl"
+    return f"{HELDOUT_FOLDER}/{name_as_file(domain)}.jsonl"
 
 
 def checkpoint_file(step: int) -> str:
@@ -138,7 +138,7 @@ def outcomes_file(step: int, *, second: bool = False) -> str:
 
 def heldout_predictions_file(domain: str, step: int) -> str:
     """Where the logits of a held-out domain at a step are, inside a run's folder."""
-    return f"{PREDICTIONS_FOLDER}/heldout/{file_name(domain)}/step-{step:06d}.npz"
+    return f"{PREDICTIONS_FOLDER}/heldout/{name_as_file(domain)}/step-{step:06d}.npz"
 
 
 def attempts_folder(run: Path) -> Path:
@@ -146,21 +146,21 @@ def attempts_folder(run: Path) -> Path:
     return run.parent.parent / ATTEMPTS_FOLDER / run.name
 
 
-def latest(run: Path) -> Path:
+def latest_attempt(run: Path) -> Path:
     """The folder to read a run from: its own, or that of the attempt with the most records."""
     if reading.has_file(run, RUN_FILE):
         return run
     attempts = [
-        attempt for attempt in inside(attempts_folder(run)) if ATTEMPT.fullmatch(attempt.name)
+        attempt for attempt in _inside(attempts_folder(run)) if ATTEMPT_NAME.fullmatch(attempt.name)
     ]
     # All journals of a run begin alike, so the longest has the most records.
     return max(attempts, key=lambda attempt: _size(attempt / SOURCE_FILE), default=run)
 
 
-def unpublished(cohort: Path) -> list[Path]:
+def unpublished_runs(cohort: Path) -> list[Path]:
     """The folders to read runs from that have begun and are not published."""
-    runs = [cohort / RUNS_FOLDER / place.name for place in inside(cohort / ATTEMPTS_FOLDER)]
-    return [folder for run in runs if (folder := latest(run)) != run]
+    runs = [cohort / RUNS_FOLDER / place.name for place in _inside(cohort / ATTEMPTS_FOLDER)]
+    return [folder for run in runs if (folder := latest_attempt(run)) != run]
 
 
 def still_there(folder: Path) -> Path:
@@ -168,10 +168,10 @@ def still_there(folder: Path) -> Path:
     place = folder.parent
     if place.parent.name != ATTEMPTS_FOLDER or reading.has_file(folder, RUN_FILE):
         return folder
-    return latest(place.parent.parent / RUNS_FOLDER / place.name)
+    return latest_attempt(place.parent.parent / RUNS_FOLDER / place.name)
 
 
-def inside(folder: Path) -> list[Path]:
+def _inside(folder: Path) -> list[Path]:
     """What is in a folder, sorted; nothing where there is no folder."""
     try:
         return sorted(folder.iterdir())
@@ -186,7 +186,7 @@ def _size(file: Path) -> int:
         return -1
 
 
-def step_of(path: Path) -> int | None:
+def step_in_name(path: Path) -> int | None:
     """The step in a file's name, if it has one."""
     match = re.fullmatch(r"step-(\d+)\.\w+", path.name)
     return int(match[1]) if match else None
@@ -196,19 +196,19 @@ def inner_path(cohort: Path) -> Path:
     """Where the inner runs of a cohort are: beside it, so that reading it never includes them."""
     cohort = Path(cohort)
     named = Path(os.path.abspath(cohort)) if cohort.name in ("", "..") else cohort
-    return named.with_name(f"{cohort.resolve().name}{INNER}")
+    return named.with_name(f"{cohort.resolve().name}{INNER_SUFFIX}")
 
 
 def outer_cohorts(inner: Path) -> list[Path]:
     """Cohorts whose inner runs are here: the one beside it, and links to one of that name."""
-    if not inner.name.endswith(INNER):
+    if not inner.name.endswith(INNER_SUFFIX):
         return []
     # os.path: a neighbour that may not be looked into is no cohort, and no error.
     cohorts = [place for place in inner.parent.iterdir() if os.path.isfile(place / COHORT_FILE)]
     return [cohort for cohort in cohorts if inner_path(cohort) == inner]
 
 
-def is_record(path: Path) -> bool:
+def is_own_record(path: Path) -> bool:
     """Whether a cohort or one of its runs keeps its own records at this place."""
     place = path.resolve()
     for folder in place.parents:
@@ -238,7 +238,7 @@ def is_own_folder(path: Path) -> bool:
     )
 
 
-def is_held_out(path: Path) -> bool:
+def is_held_out_place(path: Path) -> bool:
     """Whether a cohort or one of its runs keeps results on held-out domains at this place."""
     place = path.resolve()
     return any(

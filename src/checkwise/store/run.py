@@ -231,7 +231,7 @@ def _weights(folder: Path, steps: Sequence[Any]) -> list[str | None]:
     saved: set[int | None] = set()
     if place.is_dir():
         with os.scandir(place) as entries:
-            saved = {layout.step_of(Path(entry.name)) for entry in entries if entry.is_file()}
+            saved = {layout.step_in_name(Path(entry.name)) for entry in entries if entry.is_file()}
     return [
         str(folder / layout.checkpoint_file(step)) if type(step) is int and step in saved else None
         for step in steps

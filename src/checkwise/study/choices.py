@@ -14,7 +14,7 @@ from checkwise.calibrators import get_calibrator
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Choice, Columns, Selection, select, select_many
-from checkwise.store import layout
+from checkwise.store import RUNS_FOLDER, SOURCE_FILE, inner_path
 from checkwise.study.baselines import (
     SOURCE,
     Derived,
@@ -157,7 +157,7 @@ def _with_training(
     outcomes: tuple[Outcome, ...], path: Path, usable: Mapping[RunKey, Trajectory], scope: Scope
 ) -> tuple[Outcome, ...]:
     """LODO costs the training of its inner runs; one that serves two targets is shared by them."""
-    inner = open_cohort(layout.inner_path(path))
+    inner = open_cohort(inner_path(path))
     folders = {
         key: list(PseudoTargets(inner, key, usable[key].domains).folders.values()) for key in usable
     }
@@ -222,7 +222,7 @@ def _check_current(path: Path, record: Derived) -> None:
             f"{record.method}` makes it again.",
             code="damaged",
         )
-    digests, members = record.inputs.get(layout.SOURCE_FILE, []), record.inputs.get("members", [])
+    digests, members = record.inputs.get(SOURCE_FILE, []), record.inputs.get("members", [])
     if isinstance(digests, str):
         digests, members = [digests], [str(record.run)]
     lists = isinstance(digests, list) and isinstance(members, list)
@@ -235,7 +235,7 @@ def _check_current(path: Path, record: Derived) -> None:
             code="differs",
         )
     for member, digest in zip(members if digests else [], digests, strict=True):
-        if digest != digest_of(path, f"{layout.RUNS_FOLDER}/{member}/{layout.SOURCE_FILE}"):
+        if digest != digest_of(path, f"{RUNS_FOLDER}/{member}/{SOURCE_FILE}"):
             raise InputError(
                 f"Expected {record.method} to be made from the records of {member}, but they have "
                 f"changed: `checkwise study derive {path} --method {record.method}` makes it "

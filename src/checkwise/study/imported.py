@@ -13,11 +13,15 @@ from checkwise.metrics import METRICS
 from checkwise.readers import LoadedRun, Request, find_runs, input_files
 from checkwise.records import RunKey, Trajectory, same_name
 from checkwise.store import (
+    HELDOUT_FOLDER,
+    ORIGIN,
+    RUNS_FOLDER,
+    SOURCE_FILE,
     Fingerprint,
     check_new,
     encode_line,
     fingerprint,
-    layout,
+    heldout_file,
     new_folder,
     write_bytes,
 )
@@ -181,7 +185,7 @@ def import_cohort(
             place,
             name=name or (path.resolve().name if path.is_dir() else path.stem),
             roles=dict.fromkeys(sorted({run.key.dataset for run in runs}), role),
-            study={layout.ORIGIN: _origin(path, files, request).as_dict()},
+            study={ORIGIN: _origin(path, files, request).as_dict()},
             metrics={"target": list(measured)},
             keys=[run.key for run in runs],
         )
@@ -268,14 +272,14 @@ def _write_run(
     measured: Sequence[str],
     files: Mapping[str, Fingerprint],
 ) -> None:
-    folder = cohort / layout.RUNS_FOLDER / str(run.key)
-    (folder / layout.HELDOUT_FOLDER).mkdir(parents=True)
+    folder = cohort / RUNS_FOLDER / str(run.key)
+    (folder / HELDOUT_FOLDER).mkdir(parents=True)
     steps = run.trajectory.steps.tolist()
     file, identity = _below(path, run.file), run.trajectory.identity
     measured_by = {name: METRICS[name] for name in run.trajectory.metrics}
     own = {name: one.direction for name, one in measured_by.items() if one.function is not None}
     config: dict[str, Any] = {
-        layout.ORIGIN: {
+        ORIGIN: {
             "file": file,
             "sha256": files[file]["sha256"],
             **({} if identity == str(run.key) else {"identity": identity}),
@@ -286,12 +290,10 @@ def _write_run(
         **({"metrics": own} if own else {}),
     }
     write_run(folder, run.key, config)
-    write_bytes(
-        folder / layout.SOURCE_FILE, b"".join(map(encode_line, _source_lines(run.trajectory)))
-    )
+    write_bytes(folder / SOURCE_FILE, b"".join(map(encode_line, _source_lines(run.trajectory))))
     for domain, rows in run.targets.items():
         lines = _target_lines(steps, rows, measured)
-        write_bytes(folder / layout.heldout_file(domain), b"".join(map(encode_line, lines)))
+        write_bytes(folder / heldout_file(domain), b"".join(map(encode_line, lines)))
     mark_done(folder, steps[-1])
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import finished, layout, read_run
+from checkwise.store import DONE_FILE, RUN_FILE, finished, inner_path, read_run
 from checkwise.study.folder import CohortRecord, is_cohort, open_cohort, read_pseudo_target
 
 # What has to be the same in inner and outer runs for a step to mean the same.
@@ -70,7 +70,7 @@ def lodo_trajectories(
     path: Path, runs: Mapping[RunKey, Trajectory], folders: Callable[[RunKey], Path]
 ) -> dict[RunKey, Trajectory]:
     """What inner runs say about every outer run that they were planned for."""
-    place = layout.inner_path(path)
+    place = inner_path(path)
     if not is_cohort(place):
         raise InputError(
             f"Expected the inner runs of {path} in {place}, but there are none: "
@@ -140,7 +140,7 @@ def _trajectory(
 
 def training_seconds(folder: Path) -> float:
     """How long a run took by the times of its files, pauses included; nan for a copy."""
-    took = (folder / layout.DONE_FILE).stat().st_mtime - (folder / layout.RUN_FILE).stat().st_mtime
+    took = (folder / DONE_FILE).stat().st_mtime - (folder / RUN_FILE).stat().st_mtime
     return float(took) if took >= 1 else float("nan")
 
 

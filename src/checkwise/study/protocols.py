@@ -47,7 +47,7 @@ from checkwise.selection import (
     get_rule,
     wald,
 )
-from checkwise.store import layout, read_records
+from checkwise.store import SOURCE_FILE, read_records
 from checkwise.study.lodo import lodo_trajectories
 from checkwise.study.runs import Runs
 
@@ -63,7 +63,7 @@ TOP = 0.1
 
 def with_training_terms(run: Trajectory, folder: Path) -> Trajectory:
     """The run with logged loss and penalty as columns; where they are not finite it diverged."""
-    records = read_records(Path(folder), layout.SOURCE_FILE)
+    records = read_records(Path(folder), SOURCE_FILE)
     terms = [record.get("train") or {} for record in records]
     if not all("penalty" in term and "nll" in term for term in terms):
         raise InputError(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from checkwise.errors import InputError
 from checkwise.selection import REFERENCE, Choice, Weights, decimal, plain, read_delta
 from checkwise.statistics import LEVEL
-from checkwise.store import has_file, layout, read_document, read_json
+from checkwise.store import COHORT_FILE, RUN_FILE, has_file, read_document, read_json
 from checkwise.study.cohort import Cohort
 from checkwise.study.contrast_set import ContrastSet, parse_contrasts
 from checkwise.study.contrast_verdicts import check_contrasts
@@ -407,7 +407,7 @@ def _read(path: Path, line: Line, standing: Registered) -> RegisteredSet:
 
 def _plan(path: Path) -> str:
     """SHA-256 of the cohort's plan, which has its runs, settings and roles."""
-    return read_document(path / layout.COHORT_FILE).sha256
+    return read_document(path / COHORT_FILE).sha256
 
 
 def _recipe(row: Method) -> dict[str, Any]:
@@ -427,9 +427,9 @@ def _places(folders: Any, held_out: list[tuple[str, ...]]) -> dict[str, Any]:
     """Every planned place, with the groups in it where a run that has begun names them."""
     places: dict[str, Any] = {name: None for targets in held_out for name in targets}
     for folder in folders:
-        if not has_file(folder, layout.RUN_FILE):
+        if not has_file(folder, RUN_FILE):
             continue
-        split = read_json(folder / layout.RUN_FILE).get("split")
+        split = read_json(folder / RUN_FILE).get("split")
         found = split.get("places") if isinstance(split, Mapping) else None
         for name, facts in found.items() if isinstance(found, Mapping) else ():
             if places.get(name) not in (None, facts):

@@ -11,7 +11,7 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.metrics import Groups, Logits
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import Validation, layout, read_json, read_run
+from checkwise.store import RUN_FILE, Validation, read_json, read_run
 
 
 class Runs(Mapping[RunKey, Trajectory]):
@@ -71,7 +71,7 @@ def machines(folders: Iterable[Path]) -> dict[str, int]:
     """Runs per recorded processor, commonest first; one continued elsewhere counts twice."""
     runs_on: Counter[str] = Counter()
     for folder in folders:
-        runs_on.update(_machines_of(read_json(folder / layout.RUN_FILE)))
+        runs_on.update(_machines_of(read_json(folder / RUN_FILE)))
     return dict(runs_on.most_common())
 
 

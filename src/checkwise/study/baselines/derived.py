@@ -18,6 +18,9 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import (
+    DERIVED_FOLDER,
+    HELDOUT_FOLDER,
+    LAYOUT_SCHEMA,
     Fingerprint,
     check_folder,
     check_tree,
@@ -25,7 +28,7 @@ from checkwise.store import (
     fingerprint,
     fingerprint_of,
     has_file,
-    layout,
+    name_as_file,
     read_json,
     write_bytes,
     write_text,
@@ -63,12 +66,12 @@ class Derived:
 def folder_of(cohort: Path, method: str, run: RunKey) -> Path:
     """Where the result of a method for a run is."""
     slug = re.sub(r"[^A-Za-z0-9_.+-]", "_", method)
-    return Path(cohort) / layout.DERIVED_FOLDER / slug / str(run)
+    return Path(cohort) / DERIVED_FOLDER / slug / str(run)
 
 
 def heldout_file(domain: str) -> str:
     """Where the result on a held-out domain is, inside the folder of a result."""
-    return f"{layout.HELDOUT_FOLDER}/{layout.file_name(domain)}.json"
+    return f"{HELDOUT_FOLDER}/{name_as_file(domain)}.json"
 
 
 def write(
@@ -85,7 +88,7 @@ def write(
         check_folder(place)
     check_tree(folder)
     with writing(folder):
-        (folder / layout.HELDOUT_FOLDER).mkdir(parents=True, exist_ok=True)
+        (folder / HELDOUT_FOLDER).mkdir(parents=True, exist_ok=True)
         (folder / RECORD).unlink(missing_ok=True)
         files = {SOURCE: encode_json(dict(source)).encode()}
         for domain, entry in heldout.items():
@@ -95,7 +98,7 @@ def write(
         for name, encoded in files.items():
             write_bytes(folder / name, encoded)
         content = {
-            "schema": layout.LAYOUT_SCHEMA,
+            "schema": LAYOUT_SCHEMA,
             "method": record.method,
             "run": record.run.as_dict(),
             "params": dict(record.params),

@@ -12,7 +12,7 @@ from typing import Any
 from checkwise.deployed import encode
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store import finished, has_file, layout, read_run
+from checkwise.store import RUN_FILE, finished, has_file, latest_attempt, read_run
 from checkwise.study.baselines import derived
 from checkwise.study.baselines.evaluate import OpenRun, OpenRuns
 from checkwise.study.baselines.recipe import Plan, Recipe, StoredRun
@@ -157,7 +157,7 @@ def _locate(path: Path) -> tuple[CohortRecord, list[RunKey]]:
         cohort = open_cohort(path)
         return cohort, list(cohort.runs)
     folder = path.absolute()
-    if has_file(layout.latest(folder), layout.RUN_FILE) and is_cohort(folder.parents[1]):
+    if has_file(latest_attempt(folder), RUN_FILE) and is_cohort(folder.parents[1]):
         cohort = open_cohort(folder.parents[1])
         keys = [key for key, place in cohort.runs.items() if place.name == folder.name]
         if keys:

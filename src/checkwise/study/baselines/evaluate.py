@@ -19,7 +19,7 @@ from checkwise.deployed import log_mean_probabilities, read_checkpoint
 from checkwise.errors import InputError
 from checkwise.plugins import check_loaded
 from checkwise.records import RunKey
-from checkwise.store import layout, read_run
+from checkwise.store import RUN_FILE, read_run
 from checkwise.study.data import MinibatchSampler, Progress, seed_hash, source_domains
 from checkwise.study.folder import CohortRecord
 from checkwise.study.sweep import Study, open_spec
@@ -243,7 +243,7 @@ def open_run(
     """A run of a cohort on its data; other data than it was trained on are refused."""
     folder = cohort.runs[key]
     recorded = read_run(folder).config
-    config = RunConfig.from_dict(recorded, folder / layout.RUN_FILE)
+    config = RunConfig.from_dict(recorded, folder / RUN_FILE)
     check_loaded(config.plugins, folder)
     here = replace(config, key=key, fingerprint=data.dataset.fingerprint, network=data.network)
     check_same(here, recorded, folder)

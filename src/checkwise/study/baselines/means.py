@@ -23,7 +23,7 @@ from checkwise.selection import (
     members,
     select,
 )
-from checkwise.store import has_file, layout
+from checkwise.store import average_file, has_file
 from checkwise.study.baselines.derived import digest_of
 from checkwise.study.baselines.recipe import (
     BATCHNORM,
@@ -104,7 +104,7 @@ def plan_last(run: StoredRun, params: Values) -> Plan:
 def plan_kept(run: StoredRun, params: Values) -> Plan:
     """The one file with an average that the run left."""
     name = str(params["average"])
-    file = layout.average_file(name)
+    file = average_file(name)
     if not has_file(run.folder, file):
         raise InputError(
             f"Expected the average {name!r}, but {run.folder} was trained without it: train it "

@@ -22,7 +22,14 @@ from checkwise.deployed import (
 from checkwise.errors import InputError, naming_extras
 from checkwise.metrics import Groups
 from checkwise.records import Trajectory
-from checkwise.store import finished, has_file, layout, read_run
+from checkwise.store import (
+    CHECKPOINTS_FOLDER,
+    RUN_FILE,
+    checkpoint_file,
+    finished,
+    has_file,
+    read_run,
+)
 from checkwise.study.baselines.means import averaged
 from checkwise.study.baselines.recipe import BATCHNORM
 from checkwise.study.folder import is_cohort, open_cohort
@@ -32,9 +39,7 @@ if TYPE_CHECKING:
 
 
 def _is_own(place: Path) -> bool:
-    return place.parent.name == layout.CHECKPOINTS_FOLDER and has_file(
-        place.parent.parent, layout.RUN_FILE
-    )
+    return place.parent.name == CHECKPOINTS_FOLDER and has_file(place.parent.parent, RUN_FILE)
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class OwnModels:
     def logits(self, step: int) -> Logits:
         """Saved ones, or those that its weights give."""
         if read_run(self.folder).saved_at([step]) or not has_file(
-            self.folder, layout.checkpoint_file(step)
+            self.folder, checkpoint_file(step)
         ):
             return read_run(self.folder).predictions().logits(step)  # which says how to keep them
         return self._open.outputs(read_checkpoint(self.folder, step)).of("source")
@@ -107,6 +112,6 @@ def models_of(
 ) -> OwnModels | None:
     """The models of a run in a study's folder; None for any other."""
     folders = {place.parent.parent for place in places.values() if _is_own(place)}
-    if not places and has_file(path, layout.RUN_FILE):
+    if not places and has_file(path, RUN_FILE):
         folders = {path}
     return OwnModels(folders.pop(), dict(roots), int(run.steps[0])) if len(folders) == 1 else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey, Trajectory
-from checkwise.store import layout, read_run
+from checkwise.store import SOURCE_FILE, read_run
 from checkwise.study.baselines.derived import digest_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class StoredRun:
     @cached_property
     def source_digest(self) -> str:
         """SHA-256 of those records."""
-        return digest_of(self.folder, layout.SOURCE_FILE)
+        return digest_of(self.folder, SOURCE_FILE)
 
 
 @dataclass(frozen=True)

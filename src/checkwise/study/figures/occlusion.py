@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.metrics import BINS
 from checkwise.records import RunKey
-from checkwise.store import has_file, layout
+from checkwise.store import checkpoint_file, has_file
 from checkwise.study import FloatArray, Predictions
 from checkwise.study.figures import style
 from checkwise.study.folder import CohortRecord, unseal
@@ -64,7 +64,7 @@ def image_case(
 
     folder = cohort.runs[key]
     for step in steps.values():
-        if not has_file(folder, layout.checkpoint_file(step)):
+        if not has_file(folder, checkpoint_file(step)):
             raise InputError(
                 f"Expected the weights of step {step} of {key}, but there are none: occlusion "
                 "needs checkpoints; train with `keep` under [records] of the study, and do not "

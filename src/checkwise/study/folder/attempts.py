@@ -22,13 +22,24 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from checkwise.errors import InputError
-from checkwise.store import Fingerprint, layout
+from checkwise.store import (
+    ATTEMPT_NAME,
+    ATTEMPTS_FOLDER,
+    DONE_FILE,
+    LEASE_FILE,
+    RESUME_FILE,
+    RUN_FILE,
+    RUNS_FOLDER,
+    SOURCE_FILE,
+    Fingerprint,
+    attempts_folder,
+)
 from checkwise.study.folder import disk
 from checkwise.study.folder.run_writing import check_start, damaged
 
 _NEW: Final = ".new"
 _REMOVED: Final = ".removed"
-_STATE: Final = Path(layout.RESUME_FILE).parts[0]
+_STATE: Final = Path(RESUME_FILE).parts[0]
 _TAKEN: Final = (errno.ENOTEMPTY, errno.EEXIST)
 
 
@@ -57,14 +68,14 @@ class Training(Protocol):
 
 def published(run: Path) -> bool:
     """Whether a run is finished and can be read in its own folder."""
-    return disk.has_file(run, layout.DONE_FILE)
+    return disk.has_file(run, DONE_FILE)
 
 
 def attempts_at(place: Path) -> list[Path]:
     """The folders of all attempts at a run, the one with the longest journal first."""
-    folders = [place / name for name in disk.names(place) or () if layout.ATTEMPT.fullmatch(name)]
+    folders = [place / name for name in disk.names(place) or () if ATTEMPT_NAME.fullmatch(name)]
     # All journals of a run begin alike, so the longest has the most records.
-    return sorted(folders, key=lambda folder: -disk.size(folder, layout.SOURCE_FILE))
+    return sorted(folders, key=lambda folder: -disk.size(folder, SOURCE_FILE))
 
 
 def continue_run(run: Path, training: Training) -> bool:
@@ -78,11 +89,11 @@ def continue_run(run: Path, training: Training) -> bool:
         InputError: what the attempt would continue from is damaged.
     """
     move_unfinished(run)
-    place = layout.attempts_folder(run)
+    place = attempts_folder(run)
     folders = attempts_at(place)
     for folder in folders:
         # Its worker ended between the mark and the rename.
-        if disk.has_file(folder, layout.DONE_FILE) and publish(folder, run):
+        if disk.has_file(folder, DONE_FILE) and publish(folder, run):
             return True
     source = furthest(folders, training)
     for folder in folders:
@@ -120,7 +131,7 @@ def _begin_from(source: Path, attempt: Path, training: Training) -> bool:
         return False
     except InputError as error:
         disk.remove_tree(new)
-        if disk.has_file(source, layout.RESUME_FILE):
+        if disk.has_file(source, RESUME_FILE):
             raise _about(error, new, source) from error
         return False
     return True
@@ -137,7 +148,7 @@ def furthest(folders: Sequence[Path], training: Training) -> Path | None:
     Raises:
         InputError: no state can be read, and at least one is damaged.
     """
-    with_state = [folder for folder in folders if disk.has_file(folder, layout.RESUME_FILE)]
+    with_state = [folder for folder in folders if disk.has_file(folder, RESUME_FILE)]
     if len(with_state) == 1:
         return with_state[0]
     updates: dict[Path, int] = {}
@@ -166,9 +177,9 @@ def bring_over(source: Path, attempt: Path, training: Training) -> None:
         InputError: a journal is not as the state notes it, or a file is gone.
         FileNotFoundError: another worker has taken one of the attempts away.
     """
-    disk.link(source, attempt, layout.RESUME_FILE)
-    if disk.has_file(source, layout.RUN_FILE):
-        disk.link(source, attempt, layout.RUN_FILE)
+    disk.link(source, attempt, RESUME_FILE)
+    if disk.has_file(source, RUN_FILE):
+        disk.link(source, attempt, RUN_FILE)
     saved = training.saved(attempt)
     if saved is None:
         raise FileNotFoundError(errno.ENOENT, "taken away", str(attempt))
@@ -180,7 +191,7 @@ def bring_over(source: Path, attempt: Path, training: Training) -> None:
         except FileNotFoundError:
             if name not in saved.droppable:
                 raise damaged(source / name, "removed") from None
-    for folder in sorted({(attempt / name).parent for name in (layout.RUN_FILE, *saved.files)}):
+    for folder in sorted({(attempt / name).parent for name in (RUN_FILE, *saved.files)}):
         disk.sync_folder(folder)
 
 
@@ -229,7 +240,7 @@ def discard(attempt: Path, run: Path) -> None:
     removed = attempt.with_name(f"{attempt.name}{_REMOVED}")
     with suppress(OSError):  # another worker removes it, or has published it
         disk.rename(attempt, removed)
-        if disk.has_file(removed, layout.DONE_FILE):
+        if disk.has_file(removed, DONE_FILE):
             with suppress(OSError):  # published already
                 _put(removed, run)
                 return
@@ -238,21 +249,21 @@ def discard(attempt: Path, run: Path) -> None:
 
 def clear(run: Path) -> None:
     """Remove the attempts that a published run has left; logs and reasons of failures stay."""
-    place = layout.attempts_folder(run)
+    place = attempts_folder(run)
     for name in disk.names(place) or ():
-        if layout.ATTEMPT.fullmatch(name):
+        if ATTEMPT_NAME.fullmatch(name):
             discard(place / name, run)
         elif name.endswith((_NEW, _REMOVED)):
             disk.remove_tree(place / name)
-        elif name == layout.LEASE_FILE or name.endswith(".tmp"):
+        elif name == LEASE_FILE or name.endswith(".tmp"):
             disk.remove_file(place / name)
     disk.remove_folder(place)
 
 
 def clear_published(cohort: Path) -> None:
     """Remove what workers that were killed, or robbed, have left of runs that are published."""
-    for name in disk.names(cohort / layout.ATTEMPTS_FOLDER) or ():
-        run = cohort / layout.RUNS_FOLDER / name
+    for name in disk.names(cohort / ATTEMPTS_FOLDER) or ():
+        run = cohort / RUNS_FOLDER / name
         if published(run):
             clear(run)
 
@@ -263,15 +274,15 @@ def move_unfinished(run: Path) -> None:
     A copy that was cut short, say: no rename could ever publish the run over it.
     """
     names = disk.names(run)
-    if not names or layout.DONE_FILE in names:
+    if not names or DONE_FILE in names:
         return
-    moved = layout.attempts_folder(run) / secrets.token_hex(16)
+    moved = attempts_folder(run) / secrets.token_hex(16)
     disk.make_folder(moved.parent)
     try:
         disk.rename(run, moved)
     except FileNotFoundError:
         return  # another worker was faster
-    if disk.has_file(moved, layout.DONE_FILE):
+    if disk.has_file(moved, DONE_FILE):
         # Since the look at its names another worker has published the run.
         publish(moved, run)
 

@@ -16,12 +16,17 @@ import checkwise
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import (
+    ATTEMPTS_FOLDER,
+    COHORT_FILE,
+    LAYOUT_SCHEMA,
+    ORIGIN,
+    RUNS_FOLDER,
     Fingerprint,
     check_folder,
     expect,
     has_file,
+    heldout_file,
     is_plain_name,
-    layout,
     read_plan,
     write_plan,
     writing,
@@ -95,7 +100,7 @@ def write_cohort(
     """Write ``cohort.json``; ``roles`` gives the role of every data set."""
     check_folders(keys)
     content = {
-        "schema": layout.LAYOUT_SCHEMA,
+        "schema": LAYOUT_SCHEMA,
         "name": name,
         "role": _common(roles),
         "roles": dict(roles),
@@ -107,13 +112,13 @@ def write_cohort(
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
         write_plan(path, content)  # first: a folder without its plan is somebody else's
-        (path / layout.RUNS_FOLDER).mkdir(exist_ok=True)
+        (path / RUNS_FOLDER).mkdir(exist_ok=True)
 
 
 def open_cohort(path: Path | str) -> CohortRecord:
     """Read ``cohort.json``."""
     path = Path(path)
-    file = path / layout.COHORT_FILE
+    file = path / COHORT_FILE
     plan = read_plan(path)
     role = expect(plan.content, "role", str, file)
     study, metrics, recorded_versions = (
@@ -130,9 +135,9 @@ def open_cohort(path: Path | str) -> CohortRecord:
             "from a copy.",
             code="damaged",
         )
-    check_folder(path / layout.RUNS_FOLDER)
-    check_folder(path / layout.ATTEMPTS_FOLDER)
-    runs = {key: path / layout.RUNS_FOLDER / slug for slug, key in plan.runs.items()}
+    check_folder(path / RUNS_FOLDER)
+    check_folder(path / ATTEMPTS_FOLDER)
+    runs = {key: path / RUNS_FOLDER / slug for slug, key in plan.runs.items()}
     for folder in runs.values():
         check_folder(folder)
     return CohortRecord(
@@ -149,7 +154,7 @@ def open_cohort(path: Path | str) -> CohortRecord:
 
 def is_cohort(path: Path) -> bool:
     """Whether a folder is a cohort."""
-    return has_file(path, layout.COHORT_FILE)
+    return has_file(path, COHORT_FILE)
 
 
 def _common(roles: Mapping[str, str]) -> str:
@@ -176,7 +181,7 @@ def check_folders(keys: Sequence[RunKey]) -> None:
                 f"the folder {slug}: rename a data set, an algorithm or a held-out domain.",
                 code="ambiguous",
             )
-        files = [layout.heldout_file(domain).casefold() for domain in key.held_out]
+        files = [heldout_file(domain).casefold() for domain in key.held_out]
         if len(set(files)) < len(files):
             raise InputError(
                 f"Expected held-out domains with different names, but those of {key} share a file: "
@@ -202,7 +207,7 @@ class Origin:
 
 def origin_of(record: CohortRecord) -> Origin | None:
     """Where an imported cohort came from; None for a trained one."""
-    facts = record.study.get(layout.ORIGIN)
+    facts = record.study.get(ORIGIN)
     if not isinstance(facts, dict):
         return None
     return Origin(

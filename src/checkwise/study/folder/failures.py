@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Any, Final, get_type_hints
 
 from checkwise.errors import InputError
-from checkwise.store import encode_json, layout, open_file, parse, read_file, write_text
+from checkwise.store import (
+    LAYOUT_SCHEMA,
+    attempts_folder,
+    encode_json,
+    open_file,
+    parse,
+    read_file,
+    write_text,
+)
 from checkwise.study.folder import disk
 
 RETRIES: Final = 2
@@ -52,13 +60,13 @@ def read_facts(folder: Path, name: str, kinds: Mapping[str, type]) -> dict[str, 
 
 def write_failure(run: Path, token: str, failure: Failure) -> None:
     """Keep the reason of a failed try; ``token`` is that of its lease."""
-    content = {"schema": layout.LAYOUT_SCHEMA, **asdict(failure)}
-    write_text(layout.attempts_folder(run) / f"{token}{SUFFIX}", encode_json(content))
+    content = {"schema": LAYOUT_SCHEMA, **asdict(failure)}
+    write_text(attempts_folder(run) / f"{token}{SUFFIX}", encode_json(content))
 
 
 def read_failures(run: Path) -> list[Failure]:
     """Every failed try at a run, in order; damaged files are skipped."""
-    place = layout.attempts_folder(run)
+    place = attempts_folder(run)
     names = [name for name in disk.names(place) or () if name.endswith(SUFFIX)]
     found = [read_facts(place, name, get_type_hints(Failure)) for name in names]
     failures = [Failure(**facts) for facts in found if facts is not None]
@@ -86,7 +94,7 @@ def last_failure(run: Path) -> Failure | None:
 def last_line(run: Path, failure: Failure) -> str | None:
     """The last line that a failed try printed; None where nothing can be read of it."""
     try:
-        with open_file(layout.attempts_folder(run), failure.log) as file:
+        with open_file(attempts_folder(run), failure.log) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LONGEST_LINE))
             lines = file.read().decode(errors="replace").strip().splitlines()
     except (InputError, OSError):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from checkwise.store import check_tree, has_file, layout, writing
+from checkwise.store import LEASE_FILE, check_tree, has_file, writing
 from checkwise.study.folder.failures import read_facts
 
 STALE_SECONDS = 300.0
@@ -107,13 +107,13 @@ def take(folder: Path, *, takeover: float = STALE_SECONDS) -> Lease | None:
         folder: what to lock; made if there is none.
         takeover: seconds without a beat after which the lease is free, even if its process lives.
     """
-    path = folder / layout.LEASE_FILE
+    path = folder / LEASE_FILE
     beat = min(BEAT_SECONDS, takeover / BEATS_BEFORE_TAKEOVER)
     robbed: Holder | None = None
     with writing(folder):
         while True:
             folder.mkdir(parents=True, exist_ok=True)
-            has_file(folder, layout.LEASE_FILE)  # refuses anything but a regular file
+            has_file(folder, LEASE_FILE)  # refuses anything but a regular file
             with suppress(FileNotFoundError), ExitStack() as stack:  # its last holder removed it
                 file = os.open(path, _FLAGS, 0o666)
                 stack.callback(os.close, file)
@@ -154,11 +154,11 @@ def _lock(file: int) -> bool | None:
 
 def last_holder(folder: Path) -> Holder | None:
     """Who wrote the lease of a folder; that process may be gone."""
-    facts = read_facts(folder, layout.LEASE_FILE, _HOLDER)
+    facts = read_facts(folder, LEASE_FILE, _HOLDER)
     if facts is None or not 0 < facts["pid"] < 2**31:
         return None
     try:
-        return Holder(**facts, beaten=(folder / layout.LEASE_FILE).stat().st_mtime)
+        return Holder(**facts, beaten=(folder / LEASE_FILE).stat().st_mtime)
     except FileNotFoundError:
         return None
 

@@ -19,13 +19,22 @@ from typing import Final
 from checkwise.errors import CheckwiseError, Code, InputError
 from checkwise.records import RunKey
 from checkwise.store import (
+    AVERAGES_FOLDER,
+    CHECKPOINTS_FOLDER,
+    COHORT_FILE,
+    DONE_FILE,
+    HELDOUT_FOLDER,
+    PACKED_SUFFIX,
+    PREDICTIONS_FOLDER,
+    RUN_FILE,
+    RUNS_FOLDER,
+    SOURCE_FILE,
     Fingerprint,
     check_new,
     encode_json,
     fingerprint,
     finished,
     has_file,
-    layout,
     new_folder,
     read_file,
     read_json,
@@ -36,8 +45,8 @@ from checkwise.store import (
 from checkwise.study.folder.cohort import open_cohort
 from checkwise.study.folder.registration import LOG, mark_opened, read_log
 
-SUFFIX: Final = layout.PACKED_SUFFIX
-LEFT_BEHIND: Final = (layout.CHECKPOINTS_FOLDER, layout.PREDICTIONS_FOLDER, layout.AVERAGES_FOLDER)
+SUFFIX: Final = PACKED_SUFFIX
+LEFT_BEHIND: Final = (CHECKPOINTS_FOLDER, PREDICTIONS_FOLDER, AVERAGES_FOLDER)
 
 
 def pack(cohort: Path, out: Path) -> int:
@@ -47,10 +56,10 @@ def pack(cohort: Path, out: Path) -> int:
     ``unpack`` makes is.
     """
     runs = check_whole(cohort)
-    names = [layout.COHORT_FILE, *([LOG] if has_file(cohort, LOG) else [])]
+    names = [COHORT_FILE, *([LOG] if has_file(cohort, LOG) else [])]
     for folder in runs.values():
         below = folder.relative_to(cohort).as_posix()
-        files = (layout.RUN_FILE, layout.SOURCE_FILE, *heldout_files(folder), layout.DONE_FILE)
+        files = (RUN_FILE, SOURCE_FILE, *heldout_files(folder), DONE_FILE)
         names += [f"{below}/{file}" for file in files]
     # Files of one kind side by side compress better.
     names.sort(key=lambda name: (PurePosixPath(name).name, name))
@@ -63,7 +72,7 @@ def pack(cohort: Path, out: Path) -> int:
             for name in names:
                 file = cohort / name
                 content = read_file(file.parent, file.name)
-                if file.name == layout.DONE_FILE:  # with only the files that come along
+                if file.name == DONE_FILE:  # with only the files that come along
                     mark = {**read_json(file), "files": packed_part(file.parent)}
                     content = encode_json(mark).encode()
                 entry = tarfile.TarInfo(name)  # no times, owners or modes of this machine
@@ -107,17 +116,14 @@ def packed_part(folder: Path) -> dict[str, Fingerprint]:
 
 def heldout_files(folder: Path) -> list[str]:
     """The journals on held-out domains that a run has."""
-    return sorted(
-        f"{layout.HELDOUT_FOLDER}/{f.name}"
-        for f in (folder / layout.HELDOUT_FOLDER).glob("*.jsonl")
-    )
+    return sorted(f"{HELDOUT_FOLDER}/{f.name}" for f in (folder / HELDOUT_FOLDER).glob("*.jsonl"))
 
 
 # What `pack` writes, and nothing else.
 _MEMBERS: Final = re.compile(
-    rf"{re.escape(layout.COHORT_FILE)}|{re.escape(LOG)}|{layout.RUNS_FOLDER}/(?!\.)[^/\\\0]+/"
-    rf"({re.escape(layout.RUN_FILE)}|{re.escape(layout.SOURCE_FILE)}|{layout.DONE_FILE}|"
-    rf"{layout.HELDOUT_FOLDER}/(?!\.)[^/\\\0]+\.jsonl)"
+    rf"{re.escape(COHORT_FILE)}|{re.escape(LOG)}|{RUNS_FOLDER}/(?!\.)[^/\\\0]+/"
+    rf"({re.escape(RUN_FILE)}|{re.escape(SOURCE_FILE)}|{DONE_FILE}|"
+    rf"{HELDOUT_FOLDER}/(?!\.)[^/\\\0]+\.jsonl)"
 )
 LARGEST: Final = 2**30  # bytes after decompression; a cohort's journals are far smaller
 
@@ -137,8 +143,8 @@ def unpack(file: Path, out: Path) -> None:
             code="unsupported",
         )
     members = _members(file)
-    if layout.COHORT_FILE not in members:
-        raise _no_packed_study(file, f"holds no {layout.COHORT_FILE}", "damaged")
+    if COHORT_FILE not in members:
+        raise _no_packed_study(file, f"holds no {COHORT_FILE}", "damaged")
     with new_folder(out) as place:
 
         def write(names: Iterable[str]) -> None:
@@ -151,7 +157,7 @@ def unpack(file: Path, out: Path) -> None:
                     os.fsync(written.fileno())
 
         # The mark comes before the journals: at no time do they lie anywhere without it.
-        own = members.keys() & {layout.COHORT_FILE, LOG}
+        own = members.keys() & {COHORT_FILE, LOG}
         write(own)
         mark_opened(place)
         write(members.keys() - own)
@@ -161,7 +167,7 @@ def unpack(file: Path, out: Path) -> None:
             inside = str(error).replace(f"{place}{os.sep}", "")
             reason = inside.replace(str(place), "the archive").rstrip(".")
             raise _no_packed_study(file, f"is not whole ({reason})", "damaged") from None
-        found = {folder.name for folder in (place / layout.RUNS_FOLDER).iterdir()}
+        found = {folder.name for folder in (place / RUNS_FOLDER).iterdir()}
         if found != planned:
             reason = f"the run {min(found - planned)} is not in the plan"
             raise _no_packed_study(file, f"is not whole ({reason})", "damaged")

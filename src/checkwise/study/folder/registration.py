@@ -21,6 +21,9 @@ from typing import IO, Any, Final
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.store import (
+    LAYOUT_SCHEMA,
+    REGISTRATIONS_FILE,
+    SOURCE_FILE,
     StoreError,
     append_whole,
     check_schema,
@@ -29,7 +32,7 @@ from checkwise.store import (
     fingerprint,
     finished,
     has_file,
-    layout,
+    latest_attempt,
     open_file,
     sync_folder,
     writing,
@@ -37,7 +40,7 @@ from checkwise.store import (
 from checkwise.study.folder.cohort import is_cohort, open_cohort
 
 LARGEST: Final = 2**28  # bytes; ten thousand runs take about a megabyte a line
-LOG: Final = layout.REGISTRATIONS_FILE
+LOG: Final = REGISTRATIONS_FILE
 REGISTRATION: Final = "registration"
 CONTRASTS: Final = "contrasts"
 OPENED: Final = "opened"
@@ -123,9 +126,9 @@ def mark_opened(cohort: Path) -> None:
 def source_hashes(cohort: Path) -> dict[str, str]:
     """SHA-256 of the source journal of every run that has one, by the run's folder."""
     return {
-        run.name: str(fingerprint(folder, layout.SOURCE_FILE)["sha256"])
+        run.name: str(fingerprint(folder, SOURCE_FILE)["sha256"])
         for run in open_cohort(cohort).runs.values()
-        if has_file(folder := layout.latest(run), layout.SOURCE_FILE)
+        if has_file(folder := latest_attempt(run), SOURCE_FILE)
     }
 
 
@@ -185,7 +188,7 @@ def _append(
 ) -> Line:
     """Add a line that names the last one; it has reached the disk when this returns."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    entry = {"schema": layout.LAYOUT_SCHEMA, "at": at, "kind": kind, **content}
+    entry = {"schema": LAYOUT_SCHEMA, "at": at, "kind": kind, **content}
     line = {**entry, "previous": _last_digest(lines)}
     encoded = encode_line(line)
     append_whole(file.fileno(), encoded, at=len(lines))

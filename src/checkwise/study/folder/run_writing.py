@@ -14,6 +14,14 @@ from typing import Any, Self
 from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.store import (
+    AVERAGES_FOLDER,
+    CHECKPOINTS_FOLDER,
+    DONE_FILE,
+    HELDOUT_FOLDER,
+    LAYOUT_SCHEMA,
+    PREDICTIONS_FOLDER,
+    RUN_FILE,
+    SOURCE_FILE,
     Fingerprint,
     append_whole,
     encode_json,
@@ -21,7 +29,6 @@ from checkwise.store import (
     fingerprint,
     fingerprint_of,
     has_file,
-    layout,
     parse,
     sync_folder,
     write_text,
@@ -96,7 +103,7 @@ def write_run(
     which groups are held out, where that is not told by the configuration alone.
     """
     content = {
-        "schema": layout.LAYOUT_SCHEMA,
+        "schema": LAYOUT_SCHEMA,
         "key": key.as_dict(),
         "config": dict(config),
         "versions": versions(),
@@ -126,7 +133,7 @@ def write_continued_run(
 
 def _write(folder: Path, content: Mapping[str, Any]) -> str:
     text = encode_json(content)
-    write_text(folder / layout.RUN_FILE, text)
+    write_text(folder / RUN_FILE, text)
     return text
 
 
@@ -152,20 +159,20 @@ def mark_done(
     for name, written in (known or {}).items():
         if files.get(name) != written:
             raise damaged(folder / name, "changed" if name in files else "removed")
-    content = {"schema": layout.LAYOUT_SCHEMA, "last_step": last_step, "files": files}
-    write_text(folder / layout.DONE_FILE, encode_json(content))
+    content = {"schema": LAYOUT_SCHEMA, "last_step": last_step, "files": files}
+    write_text(folder / DONE_FILE, encode_json(content))
 
 
 def kept_files(folder: Path) -> list[str]:
     """Every file of a run that ``done`` lists, relative to its folder."""
-    single = [name for name in (layout.RUN_FILE, layout.SOURCE_FILE) if (folder / name).is_file()]
+    single = [name for name in (RUN_FILE, SOURCE_FILE) if (folder / name).is_file()]
     below = [
         path.relative_to(folder).as_posix()
         for place in (
-            layout.HELDOUT_FOLDER,
-            layout.CHECKPOINTS_FOLDER,
-            layout.AVERAGES_FOLDER,
-            layout.PREDICTIONS_FOLDER,
+            HELDOUT_FOLDER,
+            CHECKPOINTS_FOLDER,
+            AVERAGES_FOLDER,
+            PREDICTIONS_FOLDER,
         )
         for path in sorted((folder / place).rglob("*"))
         if path.is_file() and not path.name.startswith(".")

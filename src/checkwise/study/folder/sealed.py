@@ -16,10 +16,12 @@ from checkwise.store import (
     damaged_file,
     fingerprint_of,
     has_file,
+    heldout_file,
+    heldout_predictions_file,
     is_fingerprint,
     is_plain_path,
-    layout,
     metric_columns,
+    outer_cohorts,
     parse,
     read_file,
     read_json,
@@ -109,7 +111,7 @@ def sealed_results(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
     Metrics of a diverged checkpoint are nan, and so are those that an imported log lacks. Where
     an imported log has no counts there is no ``n`` and no ``correct``.
     """
-    name = layout.heldout_file(domain)
+    name = heldout_file(domain)
     return _opened(Path(folder) / name, lambda: _columns(Path(folder), domain))
 
 
@@ -130,7 +132,7 @@ def sealed_entry(folder: Path, name: str, recorded: Fingerprint | None) -> dict[
 
 def has_sealed_logits(folder: Path, domain: str, step: int) -> bool:
     """Whether the logits of a held-out domain at a step were saved."""
-    return has_file(folder, layout.heldout_predictions_file(domain, step))
+    return has_file(folder, heldout_predictions_file(domain, step))
 
 
 def sealed_logits(
@@ -140,12 +142,12 @@ def sealed_logits(
 
     ``read`` gets the run's folder and the name of the file inside it.
     """
-    name = layout.heldout_predictions_file(domain, step)
+    name = heldout_predictions_file(domain, step)
     return _opened(Path(folder) / name, lambda: read(Path(folder), name))
 
 
 def _mark(cohort: Path) -> None:
-    for outer in layout.outer_cohorts(cohort):
+    for outer in outer_cohorts(cohort):
         _mark(outer)
     mark_opened(cohort)
 
@@ -158,9 +160,9 @@ def _opened(path: Path, read: Callable[[], Content]) -> Content:
 
 
 def _columns(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
-    path = folder / layout.heldout_file(domain)
+    path = folder / heldout_file(domain)
     try:
-        lines = read_records(folder, layout.heldout_file(domain))
+        lines = read_records(folder, heldout_file(domain))
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.jsonl"))) or "none"
         raise InputError(

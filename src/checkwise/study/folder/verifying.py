@@ -10,13 +10,20 @@ from typing import Any, Literal
 from checkwise.errors import InputError
 from checkwise.plugins import find_plugin
 from checkwise.store import (
+    COHORT_FILE,
+    DERIVED_FOLDER,
+    DONE_FILE,
     RETRAIN,
+    RUN_FILE,
+    RUNS_FOLDER,
+    SOURCE_FILE,
     RunRecord,
     expect,
     fingerprint,
     finished,
     has_file,
-    layout,
+    heldout_file,
+    latest_attempt,
     read_journal,
     read_mark,
     read_plan,
@@ -50,7 +57,7 @@ class Fault:
 def verify(path: Path, *, progress: Callable[[int, int], None] | None = None) -> list[Fault]:
     """Every fault of a cohort's folder, or of a single run's."""
     path = Path(path)
-    if has_file(path, layout.RUN_FILE):
+    if has_file(path, RUN_FILE):
         return list(_run_faults(path))
     cohort = open_cohort(path)
     faults = list(_log_faults(path))
@@ -60,7 +67,7 @@ def verify(path: Path, *, progress: Callable[[int, int], None] | None = None) ->
             progress(done, len(cohort.runs))
     faults += _derived_faults(path)
     planned = set(cohort.runs.values())
-    for folder in sorted(p for p in (path / layout.RUNS_FOLDER).glob("*") if p.is_dir()):
+    for folder in sorted(p for p in (path / RUNS_FOLDER).glob("*") if p.is_dir()):
         if folder not in planned:
             what = "the folder is not in the plan"
             faults.append(Fault(folder.name, "damaged", what, "move it out of the study"))
@@ -79,7 +86,7 @@ def _log_faults(cohort: Path) -> Iterator[Fault]:
 
 def _derived_faults(cohort: Path) -> Iterator[Fault]:
     """Results of methods beside the runs; one without a record is not whole, and counts as none."""
-    for folder in sorted((cohort / layout.DERIVED_FOLDER).glob("*/*")):
+    for folder in sorted((cohort / DERIVED_FOLDER).glob("*/*")):
         try:
             if not has_file(folder, RECORD):
                 continue
@@ -100,7 +107,7 @@ def _run_faults(folder: Path) -> Iterator[Fault]:
             return
         mark = read_mark(folder)
         found += _changed(folder, mark.files)
-        if not any(what.startswith(layout.RUN_FILE) for what, _ in found):
+        if not any(what.startswith(RUN_FILE) for what, _ in found):
             found += _unplanned(folder, read_run(folder), mark.last_step)
     except (InputError, OSError) as error:
         what, _, do = str(error).rstrip(".").rpartition(": ")
@@ -114,12 +121,12 @@ def _unfinished(folder: Path) -> Fault:
     if failure is not None:
         what = f"the last attempt failed: {failure.reason}"
         return Fault(folder.name, "failed", what, "put that right and run the same command again")
-    attempt = layout.latest(folder)
-    if has_file(attempt, layout.RUN_FILE):
+    attempt = latest_attempt(folder)
+    if has_file(attempt, RUN_FILE):
         read_run(attempt)
     what, do = "the run has not started", "run the same `checkwise study run` again"
-    if has_file(attempt, layout.SOURCE_FILE):
-        records = len(read_journal(attempt / layout.SOURCE_FILE))
+    if has_file(attempt, SOURCE_FILE):
+        records = len(read_journal(attempt / SOURCE_FILE))
         what = f"the run is not finished ({records} records)"
         do += ": it continues where it stopped"
     return Fault(folder.name, "unfinished", what, do)
@@ -151,19 +158,19 @@ def _changed(folder: Path, files: Mapping[str, Any]) -> Iterator[tuple[str, str]
 def _unplanned(folder: Path, run: RunRecord, last_step: int) -> Iterator[tuple[str, str]]:
     """Which journals are not what the run planned, and what to do about it."""
     try:
-        expected = planned_steps(run.config, folder / layout.RUN_FILE)
+        expected = planned_steps(run.config, folder / RUN_FILE)
     except InputError:
-        yield f"{layout.RUN_FILE} lacks the schedule", RETRAIN
+        yield f"{RUN_FILE} lacks the schedule", RETRAIN
         return
     if expected[-1] != last_step:
-        done = layout.DONE_FILE
+        done = DONE_FILE
         what = f"{done} names {last_step} as the last step where {expected[-1]} was planned"
         yield what, RETRAIN
-    for name in (layout.SOURCE_FILE, *(layout.heldout_file(d) for d in run.key.held_out)):
+    for name in (SOURCE_FILE, *(heldout_file(d) for d in run.key.held_out)):
         try:
             lines = read_journal(folder / name)
             steps: Sequence[Any] = [line.get("step") for line in lines]
-            if name != layout.SOURCE_FILE and lines:  # the source is checked by its reader
+            if name != SOURCE_FILE and lines:  # the source is checked by its reader
                 checked_columns(lines, folder / name)
         except FileNotFoundError:
             continue  # its missing checksum was reported
@@ -204,17 +211,17 @@ def record_steps(steps: int, record_every: int) -> list[int]:
 
 def unsigned(path: Path) -> list[str]:
     """A note on a plan that nothing can be compared with."""
-    if has_file(path, layout.RUN_FILE) or read_plan(path).signed:
+    if has_file(path, RUN_FILE) or read_plan(path).signed:
         return []
     return [
-        f"{layout.COHORT_FILE} has no checksum, because an earlier version of checkwise wrote it: "
+        f"{COHORT_FILE} has no checksum, because an earlier version of checkwise wrote it: "
         "nobody can tell whether its runs, settings or roles were changed."
     ]
 
 
 def verify_plugins(path: Path, sources: Iterable[str]) -> tuple[list[Fault], list[str]]:
     """Plugins that changed, and notes about those that could not be compared."""
-    alone = has_file(path, layout.RUN_FILE)
+    alone = has_file(path, RUN_FILE)
     facts = read_run(path).config if alone else open_cohort(path).study
     recorded = facts.get("plugins")
     recorded = recorded if isinstance(recorded, Mapping) else {}

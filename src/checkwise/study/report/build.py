@@ -10,7 +10,7 @@ from checkwise.errors import InputError
 from checkwise.page import selection_page
 from checkwise.records import Trajectory
 from checkwise.selection import REFERENCE, Selection, Weights, select
-from checkwise.store import layout, read_run, write_text, writing
+from checkwise.store import RUN_FILE, latest_attempt, read_run, write_text, writing
 from checkwise.study import Cohort
 from checkwise.study.folder import is_cohort
 from checkwise.study.report.cohort_page import cohort_page
@@ -73,8 +73,8 @@ def _cohort(
 def _open(path: Path) -> Cohort | Trajectory:
     if is_cohort(path):
         return Cohort.open(path)
-    if (layout.latest(path) / layout.RUN_FILE).is_file():
-        return read_run(layout.latest(path)).trajectory()
+    if (latest_attempt(path) / RUN_FILE).is_file():
+        return read_run(latest_attempt(path)).trajectory()
     raise InputError(
         f"Expected the folder of a study or of one of its runs, but {path} is neither: read logs "
         "and tables with checkwise.load and pass the trajectory.",

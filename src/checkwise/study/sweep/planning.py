@@ -11,7 +11,18 @@ from pathlib import Path
 from checkwise.errors import InputError
 from checkwise.plugins import check_loaded
 from checkwise.records import RunKey
-from checkwise.store import encode_json, expect, has_file, layout, read_json, write_text, writing
+from checkwise.store import (
+    COHORT_FILE,
+    INNER_SUFFIX,
+    LAYOUT_SCHEMA,
+    WORKERS_FILE,
+    encode_json,
+    expect,
+    has_file,
+    read_json,
+    write_text,
+    writing,
+)
 from checkwise.study.data import shared_init_seed, training_seed
 from checkwise.study.folder import CohortRecord, check_folders, is_cohort, open_cohort, write_cohort
 from checkwise.study.sweep.opening import check_held_out, domains_of, targets_of
@@ -37,7 +48,7 @@ def inner_study(study: Study, roots: Mapping[str, str]) -> Study:
     data = tuple(_inner(spec, domains_of(spec, roots)) for spec in study.data)
     return replace(
         study,
-        name=f"{study.name}{layout.INNER}",
+        name=f"{study.name}{INNER_SUFFIX}",
         data=data,
         keep="none",
         logits="none",
@@ -109,17 +120,17 @@ def begin_round(cohort: Path, roots: Mapping[str, str]) -> str:
     Workers that are started by hand read both: see ``noted_round``.
     """
     drawn = secrets.token_hex(8)
-    content = {"schema": layout.LAYOUT_SCHEMA, "round": drawn, "data": dict(roots)}
+    content = {"schema": LAYOUT_SCHEMA, "round": drawn, "data": dict(roots)}
     with writing(cohort):
-        write_text(cohort / layout.WORKERS_FILE, encode_json(content))
+        write_text(cohort / WORKERS_FILE, encode_json(content))
     return drawn
 
 
 def noted_round(cohort: Path) -> tuple[str, dict[str, str]]:
     """The round that was begun last, and where the data were then; nothing where none was."""
-    if not has_file(cohort, layout.WORKERS_FILE):
+    if not has_file(cohort, WORKERS_FILE):
         return "", {}
-    path = cohort / layout.WORKERS_FILE
+    path = cohort / WORKERS_FILE
     content = read_json(path)
     return expect(content, "round", str, path), expect(content, "data", dict, path)
 
@@ -143,7 +154,7 @@ def check_place(study: Study, out: Path) -> CohortRecord | None:
                 code="differs",
             )
         return cohort
-    unwritten = out.glob(f".{layout.COHORT_FILE}.*.tmp")  # of a process that was killed
+    unwritten = out.glob(f".{COHORT_FILE}.*.tmp")  # of a process that was killed
     if out.is_dir() and {*out.iterdir()} - {*unwritten}:
         raise InputError(
             f"Expected an empty folder or a study's, but {out} holds other files: use "

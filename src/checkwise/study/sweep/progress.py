@@ -12,7 +12,20 @@ from typing import Any, Final, Literal, TypeAlias
 
 from checkwise.errors import InputError
 from checkwise.records import RunKey
-from checkwise.store import finished, has_file, layout, read_file, read_run
+from checkwise.store import (
+    ATTEMPTS_FOLDER,
+    COHORT_FILE,
+    DONE_FILE,
+    RUN_FILE,
+    RUNS_FOLDER,
+    SOURCE_FILE,
+    attempts_folder,
+    finished,
+    has_file,
+    latest_attempt,
+    read_file,
+    read_run,
+)
 from checkwise.study.folder import (
     SILENT_SECONDS,
     CohortRecord,
@@ -71,16 +84,14 @@ class Watched:
         self._cohort = cohort
         self._planned = 0  # of an imported run, the steps that its log had
         if "steps" in cohort.study:
-            self._planned = len(planned_steps(cohort.study, cohort.path / layout.COHORT_FILE))
+            self._planned = len(planned_steps(cohort.study, cohort.path / COHORT_FILE))
         self._finished: dict[RunKey, RunStatus] = {}
 
     def look(self) -> list[RunStatus]:
         """The state of every planned run."""
         path = self._cohort.path
         begun = {
-            name
-            for folder in (layout.RUNS_FOLDER, layout.ATTEMPTS_FOLDER)
-            for name in names(path / folder) or ()
+            name for folder in (RUNS_FOLDER, ATTEMPTS_FOLDER) for name in names(path / folder) or ()
         }
         clock = cache(lambda: clock_of(path))  # of the disk, read once a look
         found = []
@@ -103,20 +114,20 @@ def _status(key: RunKey, run: Path, planned: int, clock: Clock) -> RunStatus:
     """The progress of one run; a run whose files do not fit the plan has failed, with a reason."""
     try:
         done = finished(run)
-        folder = run if done else layout.latest(run)
+        folder = run if done else latest_attempt(run)
         began = 0.0
-        if has_file(folder, layout.RUN_FILE):
+        if has_file(folder, RUN_FILE):
             read_run(folder)
-            began = (folder / layout.RUN_FILE).stat().st_mtime
+            began = (folder / RUN_FILE).stat().st_mtime
         if done:
-            ended = (run / layout.DONE_FILE).stat().st_mtime
+            ended = (run / DONE_FILE).stat().st_mtime
             seconds = max(0.0, ended - began) if began else None
             return RunStatus(key, "finished", planned, planned, seconds=seconds, ended=ended)
         records = count_records(folder)
         failure = last_failure(run)
     except (InputError, OSError) as error:
         return RunStatus(key, "failed", 0, planned, str(error))
-    holder, silence = last_holder(layout.attempts_folder(run)), 0.0
+    holder, silence = last_holder(attempts_folder(run)), 0.0
     held: dict[str, Any] = {}
     alive = False
     if holder is not None:
@@ -129,7 +140,7 @@ def _status(key: RunKey, run: Path, planned: int, clock: Clock) -> RunStatus:
         seconds = max(0.0, clock() - began) if began else None
         return RunStatus(key, "running", records, planned, seconds=seconds, **held)
     if failure is not None:
-        log = f"{layout.ATTEMPTS_FOLDER}/{run.name}/{failure.log}" if failure.log else None
+        log = f"{ATTEMPTS_FOLDER}/{run.name}/{failure.log}" if failure.log else None
         last = last_line(run, failure)
         told: dict[str, Any] = {"host": failure.host or None, "log": log, "last_line": last}
         return RunStatus(key, "failed", records, planned, failure.reason, **told)
@@ -138,9 +149,9 @@ def _status(key: RunKey, run: Path, planned: int, clock: Clock) -> RunStatus:
 
 def count_records(folder: Path) -> int:
     """Checkpoints that a run has recorded so far."""
-    if not has_file(folder, layout.SOURCE_FILE):
+    if not has_file(folder, SOURCE_FILE):
         return 0
-    return read_file(folder, layout.SOURCE_FILE).count(b"\n")
+    return read_file(folder, SOURCE_FILE).count(b"\n")
 
 
 RECENT: Final = 100  # finished runs that the rate is taken from

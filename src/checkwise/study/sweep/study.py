@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.plugins import Plugin
-from checkwise.store import layout
+from checkwise.store import COHORT_FILE
 from checkwise.study.data import dataset_names, draw_seed
 from checkwise.study.train import (
     NAME,
@@ -198,7 +198,7 @@ class Study(RunSettings):
         except UnfitError as unfit:
             raise InputError(
                 f"Expected the study as it was planned, but got {shown(unfit.value)} for "
-                f"`{unfit.advice}` in its {layout.COHORT_FILE}: restore the file from a copy, or "
+                f"`{unfit.advice}` in its {COHORT_FILE}: restore the file from a copy, or "
                 "plan the study again with another --out.",
                 code="damaged",
             ) from None

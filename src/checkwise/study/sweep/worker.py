@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.plugins import check_loaded, load_plugin
 from checkwise.records import RunKey
-from checkwise.store import StoreError, has_file, layout, writing
+from checkwise.store import ATTEMPTS_FOLDER, StoreError, attempts_folder, has_file, writing
 from checkwise.study.data import Progress
 from checkwise.study.folder import (
     RETRIES,
@@ -104,7 +104,7 @@ def work(job: Job, *, stop: Callable[[], bool] = lambda: False) -> Worked:
         return Worked(0, 0)
     worker = _Worker(job, study, stop)
     endings: list[Ending] = []
-    begun = names(cohort.path / layout.ATTEMPTS_FOLDER) or ()
+    begun = names(cohort.path / ATTEMPTS_FOLDER) or ()
     open_runs = _in_own_order(cohort.runs, frozenset(begun))
     while open_runs and not stop():
         again = []
@@ -168,7 +168,7 @@ class _Worker:
         """Train a run unless it is finished, held by another worker, or failed too often."""
         if published(run):
             return "published"
-        lease = take(layout.attempts_folder(run), takeover=self.job.takeover)
+        lease = take(attempts_folder(run), takeover=self.job.takeover)
         if lease is None:
             return "held"
         with lease:
@@ -186,7 +186,7 @@ class _Try:
     def __init__(self, worker: _Worker, run: Path, key: RunKey, lease: Lease) -> None:
         self._worker = worker
         self._run = run
-        self._place = layout.attempts_folder(run)
+        self._place = attempts_folder(run)
         self._lease = lease
         self._key = key
         self._data = worker.data_of(key.dataset)

@@ -21,7 +21,7 @@ from checkwise.errors import InputError
 from checkwise.metrics import Logits, class_wise_gap, probabilities
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection import Selection, select, select_many
-from checkwise.store import layout, read_run
+from checkwise.store import read_run, source_predictions_file
 from checkwise.study import (
     Method,
     Pool,
@@ -275,7 +275,7 @@ def _foreign(folder: Path, run: Trajectory, t: int, what: str) -> InputError:
     step = int(run.steps[t])
     return InputError(
         f"Expected the logits that the journal of {run.key} was made of, but got at step {step} "
-        f"{what} in {folder / layout.source_predictions_file(step)}: "
+        f"{what} in {folder / source_predictions_file(step)}: "
         "`checkwise study status --verify` says what to do.",
         code="damaged",
     )

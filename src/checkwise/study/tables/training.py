@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.records import Trajectory
 from checkwise.selection import select_many
-from checkwise.store import layout, read_run
+from checkwise.store import RUN_FILE, read_run
 from checkwise.study import Group, Pool, RunColumns, pair
 from checkwise.study.tables.cells import MAIN, changes, choice_cells, paired_cells
 from checkwise.study.tables.from_logits import columns_of, part_of
@@ -34,14 +34,14 @@ def hparam(pool: Pool, name: str) -> list[float]:
         if not isinstance(hparams, Mapping):
             raise InputError(
                 "Expected the hyperparameters of the run under config → hparams, but got "
-                f"{hparams!r:.60} in {folder / layout.RUN_FILE}: use runs that checkwise trained.",
+                f"{hparams!r:.60} in {folder / RUN_FILE}: use runs that checkwise trained.",
                 code="missing",
             )
         value = hparams.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
             raise InputError(
                 f"Expected the hyperparameter {name} as a number, but got {value!r:.60} in "
-                f"{folder / layout.RUN_FILE}: use runs that record it.",
+                f"{folder / RUN_FILE}: use runs that record it.",
                 code="missing",
             )
         values.append(float(value))

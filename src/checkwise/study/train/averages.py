@@ -19,7 +19,7 @@ from torch import Tensor
 
 from checkwise.errors import naming_extras
 from checkwise.selection import ValleySearch
-from checkwise.store import layout, write_bytes
+from checkwise.store import average_file, write_bytes
 from checkwise.study.folder import make_folders_in
 from checkwise.study.train.algorithms import Algorithm
 from checkwise.study.train.config import SMA_START, Average
@@ -140,7 +140,7 @@ class Averages:
         for key, mean in zip(self._names, total.mean(), strict=True):
             tensors[key] = mean.to(tensors[key].dtype)
         plain = {key: tensor.cpu().contiguous() for key, tensor in tensors.items()}
-        path = make_folders_in(folder, layout.average_file(name))
+        path = make_folders_in(folder, average_file(name))
         # One entry: safetensors does not fix the order of several.
         about = {"average": json.dumps({"name": name, "count": total.count, **facts})}
         write_bytes(path, save(plain, metadata=about))

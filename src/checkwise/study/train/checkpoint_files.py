@@ -15,11 +15,18 @@ from checkwise.errors import naming_extras
 from checkwise.metrics import halved, per_example
 from checkwise.selection import Chosen, KeepFeasible, select
 from checkwise.store import (
+    CHECKPOINTS_FOLDER,
     GROUPS,
     OWN,
+    SOURCE_FILE,
     Home,
+    checkpoint_file,
     delete_checkpoint,
-    layout,
+    groups_predictions_file,
+    heldout_predictions_file,
+    outcomes_file,
+    source_predictions_file,
+    step_in_name,
     trajectory_of,
     write_bytes,
     write_npz,
@@ -34,7 +41,7 @@ def write_weights(folder: Path, step: int, state: Mapping[str, Tensor]) -> None:
     """The deployable weights of a step as safetensors."""
     from safetensors.torch import save
 
-    path = make_folders_in(folder, layout.checkpoint_file(step))
+    path = make_folders_in(folder, checkpoint_file(step))
     tensors = {name: tensor.cpu().contiguous() for name, tensor in state.items()}
     write_bytes(path, save(tensors, metadata={"step": str(step)}))
 
@@ -71,8 +78,8 @@ class _File(NamedTuple):
 
 def _files(step: int, config: RunConfig, held_out: Sequence[str]) -> list[_File]:
     kept, roles = config.logits, validation_roles(config)
-    logits = [layout.source_predictions_file(step), layout.groups_predictions_file(step)]
-    outcomes = [layout.outcomes_file(step, second=second) for second in (False, True)]
+    logits = [source_predictions_file(step), groups_predictions_file(step)]
+    outcomes = [outcomes_file(step, second=second) for second in (False, True)]
     files: list[_File] = []
     if kept in ("source-half", "source", "all"):
         kind: Literal["logits", "half"] = "half" if kept == "source-half" else "logits"
@@ -80,7 +87,7 @@ def _files(step: int, config: RunConfig, held_out: Sequence[str]) -> list[_File]
     if kept in ("source-half", "outcomes"):
         files += [_File(n, role, "outcomes") for n, role in zip(outcomes, roles, strict=False)]
     if kept == "all":
-        places = ((layout.heldout_predictions_file(domain, step), domain) for domain in held_out)
+        places = ((heldout_predictions_file(domain, step), domain) for domain in held_out)
         files += [_File(name, "heldout", "logits", (domain,)) for name, domain in places]
     return files
 
@@ -121,7 +128,7 @@ def kept_steps(lines: Sequence[Mapping[str, Any]], keep: Keep, delta_pp: str) ->
     for own in (OWN, GROUPS) if GROUPS in lines[0] else (OWN,):
         seen = [{**line, OWN: line[own]} for line in lines]
         chosen = select(
-            trajectory_of(seen, path=Path(layout.SOURCE_FILE)),
+            trajectory_of(seen, path=Path(SOURCE_FILE)),
             "ac-early",
             delta_pp=delta_pp,
             guard=False,
@@ -132,6 +139,6 @@ def kept_steps(lines: Sequence[Mapping[str, Any]], keep: Keep, delta_pp: str) ->
 
 def drop_weights(folder: Path, keep: Collection[int]) -> None:
     """Delete the weights of every other step; call this after the record is committed."""
-    for path in (folder / layout.CHECKPOINTS_FOLDER).glob("step-*.safetensors"):
-        if layout.step_of(path) not in keep:
+    for path in (folder / CHECKPOINTS_FOLDER).glob("step-*.safetensors"):
+        if step_in_name(path) not in keep:
             delete_checkpoint(path, Home((folder,)))

@@ -15,12 +15,15 @@ import torch
 from torch import Tensor
 
 from checkwise.store import (
+    RUN_FILE,
+    SOURCE_FILE,
     Fingerprint,
+    checkpoint_file,
     fingerprint,
     fingerprint_of,
     finished,
     has_file,
-    layout,
+    heldout_file,
     read_journal,
     read_run,
     writing,
@@ -160,7 +163,7 @@ def _claim(
     folder: Path, config: RunConfig, dataset: DomainDataset
 ) -> tuple[resume.ResumeState | None, str]:
     """Check what the run left, and write ``run.json``: the state to continue from, and its text."""
-    if has_file(folder, layout.RUN_FILE):
+    if has_file(folder, RUN_FILE):
         check_same(config, read_run(folder).config, folder)
     state = resume.load(folder)
     here = machine(config.device)
@@ -202,14 +205,14 @@ class _Run:
             self._continue_from(state)
             lengths = {name: noted["bytes"] for name, noted in state.journals.items()}
         resume.remove_leftovers(folder, self.updates)
-        names = [layout.SOURCE_FILE, *(layout.heldout_file(d) for d in config.key.held_out)]
+        names = [SOURCE_FILE, *(heldout_file(d) for d in config.key.held_out)]
         self._journals = {
             name: stack.enter_context(
                 Journal(make_folders_in(folder, name), length=lengths.get(name, 0))
             )
             for name in names
         }
-        self._lines: list[Mapping[str, Any]] = list(read_journal(folder / layout.SOURCE_FILE))
+        self._lines: list[Mapping[str, Any]] = list(read_journal(folder / SOURCE_FILE))
 
     def update(self, step: int) -> None:
         """One update."""
@@ -232,11 +235,11 @@ class _Run:
         keep = kept_steps([*self._lines, line], self._config.keep, self._config.keep_delta_pp)
         for domain in self._config.key.held_out:
             entry = {"step": step, **heldout_entry(outputs, domain, self._config)}
-            self._journals[layout.heldout_file(domain)].append(entry)
+            self._journals[heldout_file(domain)].append(entry)
         write_predictions(self._folder, step, outputs, self._config)
         if step in keep:
             write_weights(self._folder, step, self._algorithm.deployable_state())
-        self._journals[layout.SOURCE_FILE].append(line)
+        self._journals[SOURCE_FILE].append(line)
         self._lines.append(line)
         if self._config.keep == "feasible":
             drop_weights(self._folder, keep)
@@ -269,14 +272,14 @@ class _Run:
                 raise damaged(self._folder / name, "removed")
         noted = {name: self._noted[name] for name in written if name in self._noted}
         journals = {name: journal.fingerprint for name, journal in self._journals.items()}
-        return {layout.RUN_FILE: fingerprint_of(self._text.encode()), **journals, **noted}
+        return {RUN_FILE: fingerprint_of(self._text.encode()), **journals, **noted}
 
     def _written(self) -> list[str]:
         """Weights and predictions that the records so far have left."""
         steps = [int(line["step"]) for line in self._lines]
         keep = kept_steps(self._lines, self._config.keep, self._config.keep_delta_pp)
         return [
-            *(layout.checkpoint_file(step) for step in steps if step in keep),
+            *(checkpoint_file(step) for step in steps if step in keep),
             *(
                 name
                 for step in steps

@@ -16,13 +16,16 @@ from torch import Tensor
 
 from checkwise.errors import InputError
 from checkwise.store import (
+    CHECKPOINTS_FOLDER,
+    LAYOUT_SCHEMA,
+    RESUME_FILE,
     Fingerprint,
     check_schema,
     fingerprint,
     has_file,
-    layout,
     open_file,
     read_file,
+    step_in_name,
     write_bytes,
 )
 from checkwise.study.folder import Saved, check_start, damaged, make_folders_in
@@ -49,7 +52,7 @@ class ResumeState:
     terms: Mapping[str, Tensor]
     hooks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     generators: Mapping[str, Tensor] = field(default_factory=dict)
-    schema: int = layout.LAYOUT_SCHEMA
+    schema: int = LAYOUT_SCHEMA
 
 
 def generator_states() -> dict[str, Tensor]:
@@ -71,20 +74,20 @@ def set_generators(states: Mapping[str, Tensor]) -> None:
 
 def save(folder: Path, state: ResumeState) -> None:
     """Write the state with its own SHA-256; the one before it stays until this one is whole."""
-    path = make_folders_in(folder, layout.RESUME_FILE)
+    path = make_folders_in(folder, RESUME_FILE)
     # Through memory: torch reports a full disk as an error that does not say so.
     content = _encoded(asdict(state))
     digest = hashlib.sha256(content).hexdigest()
     packed = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-    write_bytes(path, _encoded({"schema": layout.LAYOUT_SCHEMA, "sha256": digest, "state": packed}))
+    write_bytes(path, _encoded({"schema": LAYOUT_SCHEMA, "sha256": digest, "state": packed}))
 
 
 def load(folder: Path) -> ResumeState | None:
     """The saved state of a run, or None if it must start from the beginning."""
-    path = folder / layout.RESUME_FILE
-    if not has_file(folder, layout.RESUME_FILE):
+    path = folder / RESUME_FILE
+    if not has_file(folder, RESUME_FILE):
         return None
-    outer = _decoded(read_file(folder, layout.RESUME_FILE), path)
+    outer = _decoded(read_file(folder, RESUME_FILE), path)
     check_schema(outer.get("schema"), path)
     content = outer["state"].numpy().tobytes() if isinstance(outer.get("state"), Tensor) else b""
     if hashlib.sha256(content).hexdigest() != outer.get("sha256"):
@@ -101,7 +104,7 @@ def check(folder: Path, state: ResumeState, config: RunConfig) -> None:
     them.
     """
     if state.digest != config.digest:
-        raise _damaged(folder / layout.RESUME_FILE, "that of another run")
+        raise _damaged(folder / RESUME_FILE, "that of another run")
     for name, noted in state.journals.items():
         if not has_file(folder, name):
             raise damaged(folder / name, "removed")
@@ -119,7 +122,7 @@ def check(folder: Path, state: ResumeState, config: RunConfig) -> None:
 
 def builds_on(state: ResumeState, config: RunConfig) -> Saved:
     """What another attempt at the run needs beside the state itself to continue from it."""
-    weights = {name for name in state.files if name.startswith(layout.CHECKPOINTS_FOLDER)}
+    weights = {name for name in state.files if name.startswith(CHECKPOINTS_FOLDER)}
     return Saved(
         updates=state.updates,
         journals=state.journals,
@@ -156,7 +159,7 @@ def _damaged(path: Path, reason: str) -> InputError:
 def clear(folder: Path) -> None:
     """Remove the state of a finished run."""
     with suppress(FileNotFoundError):
-        shutil.rmtree(folder / Path(layout.RESUME_FILE).parent)
+        shutil.rmtree(folder / Path(RESUME_FILE).parent)
 
 
 def remove_leftovers(folder: Path, updates: int) -> None:
@@ -165,7 +168,7 @@ def remove_leftovers(folder: Path, updates: int) -> None:
     A record at step s is written after s + 1 updates.
     """
     for path in folder.rglob("*"):
-        step = layout.step_of(path)
+        step = step_in_name(path)
         unfinished = path.name.startswith(".") and path.suffix == ".tmp"
         if path.is_file() and (unfinished or (step is not None and step >= updates)):
             path.unlink(missing_ok=True)
