@@ -52,12 +52,16 @@ def open_parquet(path: Path) -> Sheet:
         )
 
     def cells(names: Sequence[str]) -> Iterator[Sequence[Any]]:
+        left = length
         try:
             for part in file.iter_batches(columns=[*dict.fromkeys(names)]):
+                left -= part.num_rows
                 places = [part.schema.get_field_index(name) for name in names]
                 if -1 in places:
                     raise ValueError("two columns of one name")
                 yield from zip(*(part.column(at).to_pylist() for at in places), strict=True)
+            if left:
+                raise ValueError(f"it says {length} rows and holds {length - left}")
         except Exception as error:
             raise _not_parquet(path, error) from None
 
