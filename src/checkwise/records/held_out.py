@@ -50,6 +50,8 @@ _RUN_TOGETHER = re.compile(
 )
 _HELD_OUT = re.compile(rf"\b(?:{'|'.join(HELD_OUT_WORDS)})\b")
 _STEM = re.compile("test|tst|target|tgt|ood|seen|held|out|excluded", re.IGNORECASE)  # of all these
+# `t e s t`, `o_o_d`: single letters, of which a reader makes a word. No sign is tried twice.
+_SPACED = re.compile(r"(?<![^\W\d_])[^\W\d_](?:[\W_]++[^\W\d_](?![^\W\d_])){2,}+")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+")
 # Letters of other scripts that look like Latin ones; those of Latin itself have it in their names.
 _LOOK_ALIKE = str.maketrans(
@@ -80,7 +82,7 @@ def looks_held_out(name: str) -> bool:
         ['Test', 'ood-photo', 'photo_test2', 'held out']
     """
     plain = _as_it_looks(name)
-    if plain is name and not _STEM.search(name.replace(".", "")):
+    if plain == name and not _STEM.search(name.replace(".", "")):
         return False
     if _TURNING.search(name) and looks_held_out(plain[::-1]):
         return True
@@ -151,15 +153,15 @@ def _visible(name: str) -> str:
 
 def _as_it_looks(name: str) -> str:
     """A name in the Latin letters that a reader takes it for, without marks and fillers."""
-    if name.isascii() and name.isprintable():
-        return name
-    signs = unicodedata.normalize("NFKD", name)
-    return "".join(
-        _latin(sign)
-        for sign in signs.translate(_LOOK_ALIKE)
-        if sign not in _FILLERS
-        and (sign.isspace() or unicodedata.category(sign) not in ("Cc", "Cf", "Mn", "Me"))
-    )
+    if not (name.isascii() and name.isprintable()):
+        signs = unicodedata.normalize("NFKD", name)
+        name = "".join(
+            _latin(sign)
+            for sign in signs.translate(_LOOK_ALIKE)
+            if sign not in _FILLERS
+            and (sign.isspace() or unicodedata.category(sign) not in ("Cc", "Cf", "Mn", "Me"))
+        )
+    return _SPACED.sub(lambda spaced: re.sub(r"[\W_]", "", spaced[0]), name)
 
 
 def _latin(sign: str) -> str:

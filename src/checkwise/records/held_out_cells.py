@@ -5,7 +5,9 @@ The cells decide, in tables and logs alike. The caller is asked where
 - a cell says nothing but that its row is held out: ``test``, ``Test set 2``, ``["ood"]``;
 - it does so among other words, and other rows do not: ``photo_val`` and ``photo_test``;
 - it does so among other words, in a column called after sets: ``split`` = ``photo_test``;
-- such a column tells training or validation from other rows: ``train`` and ``val``;
+- such a column tells training or validation from other rows, ``train`` and ``val``, ``dev`` and
+  ``eval``, or numbers its sets, 0 and 1;
+- it says ``te``, or any column does beside ``va``;
 - a flag does so: ``is_test`` = 1, ``is_val`` = no; ``test_loader``, true and false;
 - a text has such a flag or set in it: ``{"is_test": true}``, ``lr=0.1, split=val``.
 
@@ -45,10 +47,13 @@ Columns = Iterable[tuple[str, Iterable[Any]]]
 SET_WORDS = {*NAMING_WORDS, *PART_WORDS, *TRAINING_WORDS, *VALIDATION_WORDS}
 ASKING_WORDS = {"is", "was", "in", "on", "from", "for", "flag", "mask", "indicator"}
 FLAG_WORDS = {*ASKING_WORDS, "use", "row", "rows", "data", "split", "evaluated", "measured"}
+LONE_FLAGS = {"seen", "iid", "source", "src"}  # of others, `id` say, 0 and 1 are numbers
 USABLE_WORDS = {*VALIDATION_WORDS, "source", "src", "seen", "id", "iid", "distribution"}
 YES = {"true", "yes", "t", "y", "on", "1", "1.0"}
 NO = {"false", "no", "f", "n", "off", "0", "0.0"}
 LONGEST_SOURCE = 60  # characters that are worth typing after --source
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?")
+_FEW, _MORE = {"0", "1", "2"}, "3"  # numbers that tell training, validation and test apart, others
 _MAY_SAY = re.compile(r"[^\W\d_eE]|[^\x00-\x7f]")  # not digits, nor the e of 1e-5
 # `key=value`, as in JSON. Keys begin where words do, and no sign is read twice: linear time.
 _PAIR = re.compile(r"""(?<![\w.-])([\w.-]++)["']?\s*+[=:]\s*+["']?([\w.-]++)""")
@@ -87,14 +92,18 @@ def check_cells(
         named = {text for text in held if is_held_out_word(text, SET_WORDS)}
         marks = _marks(column) or _told_apart(column, texts)
         named |= {text for text in texts if text.lower() in marks}
-        of_sets = not PART_WORDS.isdisjoint(words(column)[-1:])
+        of_sets = _names_sets(column)
+        if of_sets or any("va" in words(text) for text in texts):
+            named |= {text for text in texts if "te" in words(text)}
         others = texts - {""} if column in paths else texts
         if column not in labels and (of_sets or len(held) < len(others)):
             named |= held
         if asked := named.difference(sources):
             raise _refusal(column, asked, where, do=_what_to_do(asked))
-        sets = texts.difference([""], () if one_set else sources)
-        if of_sets and len(sets) > 1 and (one_set or (_differ(sets) and column not in labels)):
+        sets = texts - ({"", _MORE, *_FEW} if _MORE in texts else {""})
+        unclear = any(_kind(text) != "validation" for text in sets.difference(sources))
+        asks = one_set or (unclear and _differ(sets) and column not in labels)
+        if of_sets and len(sets) > 1 and asks:
             or_name = "" if one_set else ", or name each of these sets with --source"
             raise _refusal(column, sets, where, do=f"keep the rows of validation{or_name}")
     return {name for texts in said.values() for name in texts.intersection(sources)}
@@ -102,8 +111,19 @@ def check_cells(
 
 def _differ(sets: Collection[str]) -> bool:
     """Whether some of the sets are training, or some are validation and others may not be."""
-    trains = any(not set(TRAINING_WORDS).isdisjoint(words(text)) for text in sets)
-    return trains or len({set(VALIDATION_WORDS).isdisjoint(words(text)) for text in sets}) == 2
+    kinds = {_kind(text) for text in sets}
+    return "training" in kinds or len(kinds) > 1 or _FEW.issuperset(sets)
+
+
+def _kind(text: str) -> str:
+    said = set(words(text))
+    known = {"training": TRAINING_WORDS, "eval": ("eval", "evaluation")}
+    known["validation"] = (*VALIDATION_WORDS, "va")
+    return next((kind for kind, of_kind in known.items() if not said.isdisjoint(of_kind)), "")
+
+
+def _names_sets(column: str) -> bool:
+    return not PART_WORDS.isdisjoint(words(column)[-1:])
 
 
 def _texts(column: str, cells: Iterable[Any]) -> Iterator[tuple[str, str]]:
@@ -112,11 +132,13 @@ def _texts(column: str, cells: Iterable[Any]) -> Iterator[tuple[str, str]]:
     for name, level in waiting:  # grows while it is read: a cell may nest deeper than calls may
         level = list(level)
         kinds = set(map(type, level))
-        asks = kinds <= _FLAGS or not ASKING_WORDS.isdisjoint(words(name))
+        in_name = set(words(name.rpartition("/")[2]))
+        asks = kinds <= _FLAGS or bool(in_name & ASKING_WORDS) or in_name <= LONE_FLAGS
         is_flag = bool(_marks(name)) or (asks and bool(_sides(name)))
-        if kinds and kinds <= _NUMBERS and not is_flag:
+        is_number = _names_sets(name) and "fold" not in in_name  # one of several, of training too
+        if kinds and kinds <= _NUMBERS and not (is_flag or is_number):
             level = [None]
-        if kinds == {str} and not is_flag:
+        if kinds == {str} and not (is_flag or is_number):
             level = {text if _MAY_SAY.search(text) else "" for text in level}
         inside: dict[str, list[list[Any]]] = {}  # column → the cells in it, of each cell here
         written: dict[str, list[str]] = {}  # the same, of what texts assign
@@ -129,7 +151,7 @@ def _texts(column: str, cells: Iterable[Any]) -> Iterator[tuple[str, str]]:
             elif isinstance(cell, list | tuple | set | frozenset):
                 inside.setdefault(name, []).append([*cell])
             else:
-                text = _text(cell, is_flag)
+                text = _text(cell, is_flag, is_number)
                 for key, value in _pairs(text):
                     written.setdefault(f"{name}/{key}", []).append(value)
                 yield name, text
@@ -141,15 +163,19 @@ def _texts(column: str, cells: Iterable[Any]) -> Iterator[tuple[str, str]]:
             waiting += [(key, told)] if len(told) > 1 else []
 
 
-def _text(cell: Any, is_flag: bool) -> str:
+def _text(cell: Any, is_flag: bool, is_number: bool) -> str:
     if isinstance(cell, bytes):
         return cell.decode("utf-8", "replace").strip()
     if isinstance(cell, int | float):
-        return str(int(cell)) if is_flag and cell in (0, 1) else ""
+        if is_number and cell == cell and cell not in (0, 1, 2):
+            return _MORE
+        return str(int(cell)) if (is_flag or is_number) and cell in (0, 1, 2) else ""
     try:
         text = (text_or_none(cell) or "").strip()
     except InputError:  # an object that is no text
         return ""
+    if is_number and not is_flag and _NUMBER.fullmatch(text):
+        return _text(float(text), is_flag, is_number)
     says = is_flag or (_MAY_SAY.search(text) and text.lower() not in (*EMPTY, "nan"))
     return _without_escapes(text) if says else ""
 
@@ -214,7 +240,6 @@ def _refusal(column: str, cells: Collection[str], where: str, *, do: str) -> Inp
 
 SEPARATORS = ("+", ";", ",", "|", "/", "&", None)  # None: any space
 _SIGNS = re.compile(r"""[+;,|/&()\[\]{}'"]|\band\b""")
-_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?")
 
 
 def targets_of(cell: Any, domains: Collection[str], where: str) -> tuple[str, ...]:
