@@ -68,7 +68,16 @@ NESTED: list[Callable[[str], Any]] = [
     lambda word: {"meta": {"split": ["x", word]}},
     lambda word: {"a": [{"b": f"id_{word}"}]},
 ]
-WORDS = ("test", "test_set", "Held-Out", "ood", "testloader", "t\u0435st", "photo_test", "target")
+WORDS = (
+    *("test", "test_set", "Held-Out", "ood", "testloader", "t\u0435st", "photo_test", "target"),
+    "t e s t",
+)
+# Columns whose cells need no such word, with one of validation and one of test.
+CODED: list[tuple[str, Any, Any]] = [
+    *((column, *cells) for column in ("split", "subset", "phase", "loader")
+      for cells in ((0, 1), ("0", "1"), ("va", "te"), ("dev", "eval"))),
+    *(("seen", *cells) for cells in ((1, 0), (True, False), ("yes", "no"))), ("unseen_rows", 0, 1),
+]  # fmt: skip
 COLUMNS = (
     "phase",
     "mode",
@@ -143,6 +152,24 @@ def test_a_cell_of_any_column_that_says_test_is_refused_or_changes_nothing(
             read()
         assert error.value.code == "held-out"
         assert word[0] in str(error.value)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_a_code_that_tells_test_rows_apart_is_refused(data: st.DataObject) -> None:
+    column, ours, theirs = data.draw(st.sampled_from(CODED))
+    column = data.draw(st.sampled_from([column, column.title(), column.upper()]))
+    rows = []
+    for row in _without_targets():
+        del row["role"]
+        is_test = row["domain"] == "photo"
+        poison = {"accuracy": data.draw(st.floats(0, 1))} if is_test else {}
+        rows.append({column: theirs if is_test else ours, **row, **poison})
+    for read in _tables(rows):
+        with pytest.raises(cw.InputError) as error:
+            read()
+        assert error.value.code == "held-out"
+        assert column in str(error.value)
 
 
 def test_a_cell_may_be_called_validation(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ HELD_OUT = [
     "valtarget", "testeval", "tgt", "Tgt", "photo_tgt", "tgt2", "tst", "tst-1", "evaltst", "tgtval",
     "testloader", "testdev", "testfold", "testv2", "minitest", "testdataset", "testb", "withheld",
     "excluded", "not_seen", "neverSeen", "kept out", "nearood", "farOOD", "newtest", "leave_out",
+    "t e s t", "T-E-S-T", "t_e_s_t 2", "photo t.e.s.t", "o o d", "h e l d   o u t", "u.n.s.e.e.n",
 ]  # fmt: skip
 LOOK_ALIKE = {
     "t": "тτｔ𝐭ŧᴛ", "e": "еεｅéᴇ", "s": "ѕｓꜱş", "o": "оοօøｏ", "h": "һհħ", "T": "ТΤᎢꓔＴ🅃",
@@ -42,6 +43,7 @@ VALIDATION = [
     "attested", "greatest", "protest", "testament", "targeted", "food", "wood", "mood", "L100",
     "+90%", "real world", "held", "out", "", "0", "attest", "fastest", "evaluated", "evaluation",
     "eval", "tstorm", "testify", "widgets", "Valladolid", "attestation", "Тула", "Ωmega", "seen",
+    "l a t e s t", "a b c", "U.S.A.", "te", "t e", "t o a s t",
 ]  # fmt: skip
 
 

@@ -48,6 +48,13 @@ ASKED: list[tuple[str, list[Any]]] = [
     ("x", ["val", {"a": [{"b": "id_test"}]}]), ("x", [{"a": 1}, {"a": 1, "b": "id_test"}]),
     ("x", [["a"], [{"b": "id_test"}]]), ("x", [None, {"is_test": 1}]),
     ("phase", ["val", "predict"]), ("split", ["val", "final"]),
+    *(("split", cells) for cells in (
+        [0, 1], ["0", "1"], [0.0, 1.0, None], [0, 1, 2], [True, False], ["va", "te"], ["te", "te"],
+        ["dev", "eval"], ["tr", "va"], ["photo_va", "photo_te"], ["t e s t"] * 2,
+    )),
+    *((column, [0, 1]) for column in ("seen", "unseen", "subset", "eval_set", "source", "m/split")),
+    ("seen", [1, 0, None]), ("unseen", ["0", "1"]), ("x", ["va", "te"]), ("x", ["T E S T", "a"]),
+    ("x", [{"split": 0}, {"split": 1}]), ("x", ['{"split": 0}', '{"split": 1}']),
 ]  # fmt: skip
 LEFT_ALONE: list[tuple[str, list[Any]]] = [
     ("host", ["test-machine"] * 2), ("run_name", ["test_run_3"] * 2),
@@ -64,6 +71,8 @@ LEFT_ALONE: list[tuple[str, list[Any]]] = [
     ("x", ["train_split=train test_split=test lr=1", "lr=2 train_split=train, test_split=test"]),
     ("x", [{"a": {"b": "test-machine"}}] * 2), ("x", [[{"b": "test-machine"}, {"b": "test-lab"}]]),
     ("fast", [True, False]), ("test_nll", [None, None]), ("test_accuracy", [None, True]),
+    ("split", [0, 1, 2, 3]), ("split", [0, 0]), ("split", [0.8, 0.8]), ("stage", [*range(30)]),
+    ("fold", [0, 1]), ("seen", [100, 200]), ("tokens_seen", [0, 1]), ("x", ["ta", "te", "hi"]),
 ]  # fmt: skip
 
 
@@ -92,6 +101,9 @@ def test_the_caller_may_call_a_cell_validation() -> None:
     assert "--source test-suite-B" in str(error.value)
     told = check_cells([("dataset", cells)], "run.csv", sources=[*cells[:2], "photo"])
     assert told == set(cells[:2])
+    for cells, told in [([0, 1], {"0", "1"}), (["dev", "eval"], {"dev", "eval"})]:
+        assert check_cells([("split", cells)], "run.csv", sources=told) == told
+        assert _refusal("split", cells, sources=[min(told)]) == "held-out"  # the other rows stay
 
 
 def test_a_log_keeps_the_rows_of_two_sets_apart_by_nothing_else() -> None:
