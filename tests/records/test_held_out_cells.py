@@ -101,9 +101,11 @@ def test_the_caller_may_call_a_cell_validation() -> None:
     assert "--source test-suite-B" in str(error.value)
     told = check_cells([("dataset", cells)], "run.csv", sources=[*cells[:2], "photo"])
     assert told == set(cells[:2])
-    for cells, told in [([0, 1], {"0", "1"}), (["dev", "eval"], {"dev", "eval"})]:
-        assert check_cells([("split", cells)], "run.csv", sources=told) == told
-        assert _refusal("split", cells, sources=[min(told)]) == "held-out"  # the other rows stay
+    codes: list[list[Any]] = [[0, 1], ["dev", "eval"]]
+    for both in codes:
+        told = {str(code) for code in both}
+        assert check_cells([("split", both)], "run.csv", sources=told) == told
+        assert _refusal("split", both, sources=[min(told)]) == "held-out"  # the other rows stay
 
 
 def test_a_log_keeps_the_rows_of_two_sets_apart_by_nothing_else() -> None:
