@@ -10,234 +10,155 @@ import os
 import struct
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkwise.errors import InputError
+from checkwise.readers.log import FloatArray
 from checkwise.readers.request import opened
 
-MOST_SCALARS = 1 << 25  # of one file; each takes 16 bytes
-MOST_TAGS = 1 << 16
-BLOCK = 1 << 12  # points that are kept together
-LARGEST_RECORD = 1 << 26  # bytes; a larger one holds images or a graph and is passed over
-LARGEST_CHECKED = 1 << 16  # bytes; no record of scalars is larger
-NEAR_THE_START = 1 << 20  # bytes
-HEADER = struct.Struct("<QI")
+MOST_TAGS: Final = 1 << 16
+LARGEST_RECORD: Final = 1 << 26  # bytes; a larger one holds images or a graph and is passed over
+LARGEST_CHECKED: Final = 1 << 16  # bytes; no record of scalars is larger
+_HEADER: Final = struct.Struct("<QI")
+_CHUNK: Final = 1 << 16
 
-WALL_TIME, STEP, FILE_VERSION, SUMMARY = 0x09, 0x10, 0x1A, 0x2A  # Event
-VALUE = 0x0A  # Summary
-TAG, SIMPLE_VALUE, TENSOR, METADATA = 0x0A, 0x15, 0x42, 0x4A  # Summary.Value
-PLUGIN_DATA, PLUGIN_NAME = 0x0A, 0x0A  # SummaryMetadata, PluginData
-DTYPE, SHAPE, CONTENT = 0x08, 0x12, 0x22  # TensorProto
-DIMENSION, UNKNOWN_RANK = 2, 3  # numbers of fields of TensorShapeProto
-# By TensorProto's dtype: how a number stands in its content, the field of its values, and the bits
-# of the decimal that it stands for.
-TENSORS = {
-    1: ("<f", 5, 32),
-    2: ("<d", 6, 64),
-    3: ("<i", 7, 64),
-    9: ("<q", 10, 64),
-    14: ("bfloat16", 13, 32),
-    19: ("<e", 13, 16),
-}
+_WALL_TIME, _STEP, _SUMMARY = 0x09, 0x10, 0x2A  # Event
+_VALUE = 0x0A  # Summary
+_TAG, _SIMPLE_VALUE, _TENSOR, _METADATA = 0x0A, 0x15, 0x42, 0x4A  # Summary.Value
+_PLUGIN_DATA, _PLUGIN_NAME = 0x0A, 0x0A  # SummaryMetadata, PluginData
+_DTYPE: Final = 0x08  # TensorProto
+_NUMBERS: Final = (0x22, 0x2A, 0x2D, 0x32, 0x31)  # its content, float_val and double_val
+_KINDS: Final = {1: "<f", 2: "<d"}  # by dtype; writers make others one of these
 
 
 class Scalar(NamedTuple):
-    """One scalar of an event; ``bits`` is the width of the number in the file."""
+    """One scalar of an event, and whether the file has it in 64 bits."""
 
-    tag: bytes
+    tag: str
     value: float
-    bits: int
+    is_wide: bool
 
 
 class Event(NamedTuple):
-    """One event; ``starts_file`` says that event files begin so (CatBoost's without a version)."""
+    """One event; files begin with one that has a time."""
 
-    wall_time: float
+    wall_time: float | None
     step: int
-    starts_file: bool
     scalars: list[Scalar]
 
 
-class Series:
-    """The points of one tag, in the order of the file; ``bits`` is the widest number's."""
-
-    def __init__(self) -> None:
-        self.bits = 0
-        # Arrays that grow side by side would leave ten times their size in holes.
-        self._blocks = [(array("q"), array("d"))]
-
-    def add(self, step: int, value: float, bits: int) -> None:
-        if len(self._blocks[-1][0]) == BLOCK:
-            self._blocks.append((array("q"), array("d")))
-        steps, values = self._blocks[-1]
-        steps.append(step)
-        values.append(value)
-        self.bits = max(self.bits, bits)
-
-    @property
-    def steps(self) -> NDArray[np.int64]:
-        return np.concatenate([np.array(steps, np.int64) for steps, _ in self._blocks])
-
-    @property
-    def values(self) -> NDArray[np.float64]:
-        return np.concatenate([np.array(values, np.float64) for _, values in self._blocks])
-
-
-@dataclass
 class EventFile:
-    """What was read of one event file.
+    """The scalars of a file, once they were read.
 
-    Args:
+    Attributes:
         path: the file.
-        start: wall time of its first record; None without one.
-        series: the points of each scalar tag, tags in the order of the file.
+        start: wall time of its first event; None without one.
         torn: where an unfinished last record starts; None where the file ends with a whole one.
-        passed_over: how many records were larger than ``LARGEST_RECORD``.
+        tags: the number of each scalar tag, in the order of the file.
     """
 
-    path: Path
-    start: float | None = None
-    series: dict[str, Series] = field(default_factory=dict)
-    torn: int | None = None
-    passed_over: int = 0
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.start: float | None = None
+        self.torn: int | None = None
+        self.tags: dict[str, int] = {}
+        self._wide: set[str] = set()
+        self._numbers, self._steps, self._values = array("H"), array("q"), array("d")
 
-    @property
-    def notes(self) -> list[str]:
-        name, notes = self.path.name, []
-        if self.start is None:
-            notes.append(f"{name} holds no whole record")
-        elif self.torn is not None:
-            notes.append(
-                f"{name} ends within a record (byte {self.torn}): its writer was stopped or is "
-                "still writing; that record is left out"
-            )
-        if self.passed_over:
-            size = f"{LARGEST_RECORD >> 20} MiB"
-            notes.append(
-                f"{name}: records larger than {size} were passed over ({self.passed_over})"
-            )
-        return notes
+    def read(self) -> EventFile:
+        """Read every scalar; a record in the middle that is damaged is refused."""
+        for event in self.events():
+            for tag, value, is_wide in event.scalars:
+                if tag not in self.tags and len(self.tags) == MOST_TAGS:
+                    raise InputError(
+                        f"Expected at most {MOST_TAGS:,} tags in one event file, but {self.path} "
+                        "has more: check what wrote the file.",
+                        code="unsupported",
+                    )
+                self._numbers.append(self.tags.setdefault(tag, len(self.tags)))
+                self._steps.append(event.step)
+                self._values.append(value)
+                if is_wide:
+                    self._wide.add(tag)
+        return self
 
+    def points(self, tag: str) -> tuple[FloatArray, FloatArray]:
+        """Steps and numbers of a tag, as far as a short number tells what somebody logged."""
+        rows = np.array(self._numbers, np.uint16) == self.tags[tag]
+        steps = np.array(self._steps, np.float64)[rows]
+        values = np.array(self._values, np.float64)[rows]
+        for first in range(0, 0 if tag in self._wide else len(values), _CHUNK):
+            with np.errstate(invalid="ignore"):  # Python 3.14 keeps a signalling NaN as it is
+                short = values[first : first + _CHUNK].astype(np.float32)
+            values[first : first + _CHUNK] = short.astype("U").astype(np.float64)
+        return steps, values
 
-def read_event_file(path: Path) -> EventFile:
-    """Every scalar of an event file.
+    def events(self) -> Iterator[Event]:
+        """Every event; afterwards the start is known, and how the file ends."""
+        with opened(self.path) as file:
+            for position, data in self._records(file):
+                try:
+                    event = _event(data)
+                except (ValueError, IndexError, struct.error):
+                    event = None
+                if event is None or (self.start is None and event.wall_time is None):
+                    raise InputError(
+                        f"Expected TensorBoard events in {self.path}, but the record at byte "
+                        f"{position} is none: name an event file, or the folder that holds it.",
+                        code="format",
+                    )
+                self.start = event.wall_time if self.start is None else self.start
+                yield event
 
-    Raises:
-        InputError: a record in the middle is damaged, or a record is no event.
-    """
-    found, count = EventFile(path), 0
-    for _, event in events(path, found):
-        for tag, value, bits in event.scalars:
-            name = decoded(tag)
-            if name not in found.series:
-                found.series[name] = Series()
-            found.series[name].add(event.step, value, bits)
-            count += 1
-        if count > MOST_SCALARS or len(found.series) > MOST_TAGS:
-            most, what = (MOST_SCALARS, "scalars") if count > MOST_SCALARS else (MOST_TAGS, "tags")
-            raise InputError(
-                f"Expected at most {most:,} {what} in one event file, but {path} has more: check "
-                "what wrote the file.",
-                code="unsupported",
-            )
-    return found
+    def _records(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+        """Position and bytes of every whole record.
+
+        A file that ends within a record, or whose last record is followed by nothing but zeros (a
+        machine that lost power), was being written when its process died: that record is left out.
+        """
+        size = os.fstat(file.fileno()).st_size  # what is written meanwhile is for the next reading
+        position = 0
+        while position < size:
+            self.torn = position
+            if position + _HEADER.size > size:
+                return
+            length, check = _HEADER.unpack(file.read(_HEADER.size))
+            behind = position + _HEADER.size + length + 4
+            is_sound = check == _masked_length(length)
+            if is_sound:
+                if behind > size:
+                    return
+                if length > LARGEST_RECORD:
+                    position = file.seek(behind)
+                    continue
+                data = file.read(length)
+                check = int.from_bytes(file.read(4), "little")
+                is_sound = length > LARGEST_CHECKED or check == masked(data)
+            if not is_sound:
+                if any(file.read(1 << 20)):
+                    raise InputError(
+                        f"Expected whole records in {self.path}, but the record at byte {position} "
+                        "is damaged (its checksum differs): copy the file again from where it was "
+                        "written. To use only what stands before the damage, cut a copy there "
+                        f"(`head -c {position}`).",
+                        code="format",
+                    )
+                return
+            yield position, data
+            position = behind
+        self.torn = None
 
 
 def is_event_file(path: Path) -> bool:
     """Whether the first record of a file is an event, with the right checksums."""
     try:
-        return next(events(path, EventFile(path)), None) is not None
+        return next(EventFile(path).events(), None) is not None
     except InputError:
         return False
-
-
-def first_tag(path: Path) -> str | None:
-    """The first scalar tag near the start of an event file, if there is one."""
-    for position, event in events(path, EventFile(path)):
-        if event.scalars:
-            return decoded(event.scalars[0].tag)
-        if position > NEAR_THE_START:
-            break
-    return None
-
-
-def decoded(tag: bytes) -> str:
-    """A tag as text; bytes that are no UTF-8 stay visible."""
-    return tag.decode("utf-8", "backslashreplace")
-
-
-def events(path: Path, found: EventFile) -> Iterator[tuple[int, Event]]:
-    """Every event with its position; ``found`` gets the start and how the file ended."""
-    with opened(path) as file:
-        for position, data in _records(file, found):
-            try:
-                event = _event(data)
-            except (ValueError, IndexError, struct.error):
-                event = None
-            if event is None or (found.start is None and not event.starts_file):
-                raise InputError(
-                    f"Expected TensorBoard events in {path}, but the record at byte {position} is "
-                    "none: name an event file, or the folder that holds it.",
-                    code="format",
-                )
-            if found.start is None:
-                found.start = event.wall_time
-            yield position, event
-
-
-def _records(file: BinaryIO, found: EventFile) -> Iterator[tuple[int, bytes]]:
-    """Position and bytes of every whole record.
-
-    A file that ends within a record, or whose last record is followed by nothing but zeros (a
-    machine that lost power), was being written when its process died: that record is left out.
-    """
-    size = os.fstat(file.fileno()).st_size  # what is written meanwhile is for the next reading
-    position = whole = 0
-    while position < size:
-        header = file.read(HEADER.size)
-        behind = position + HEADER.size
-        if behind > size:
-            break
-        length, check = HEADER.unpack(header)
-        is_sound = check == _masked_length(length)
-        if is_sound:
-            behind += length + 4
-            if behind > size:
-                break
-            if length > LARGEST_RECORD:
-                file.seek(behind)
-                found.passed_over += 1
-                position = behind
-                continue
-            data = file.read(length)
-            check = int.from_bytes(file.read(4), "little")
-            is_sound = length > LARGEST_CHECKED or check == masked(data)
-        if not is_sound:
-            _refuse_damage(file, found.path, position, behind, whole)
-            break
-        yield position, data
-        position, whole = behind, whole + 1
-    found.torn = position if position < size else None
-
-
-def _refuse_damage(file: BinaryIO, path: Path, start: int, behind: int, whole: int) -> None:
-    """Refuse a damaged record, unless nothing but zeros follows it."""
-    file.seek(behind)
-    while chunk := file.read(1 << 20):
-        if chunk.count(0) != len(chunk):
-            raise InputError(
-                f"Expected whole records in {path}, but the record at byte {start} is damaged "
-                f"(its checksum differs), after {whole} whole ones: copy the file again from where "
-                f"it was written. To use only what stands before the damage, cut a copy there "
-                f"(`head -c {start}`).",
-                code="format",
-            )
 
 
 @cache
@@ -265,70 +186,47 @@ def _masked_length(length: int) -> int:
 
 
 def _event(data: bytes) -> Event:
-    wall_time, step, version, summaries = None, 0, b"", []
+    wall_time, step, scalars = None, 0, []
     for key, value in fields(data):
-        if key == WALL_TIME:
+        if key == _WALL_TIME:
             (wall_time,) = struct.unpack("<d", value)
-        elif key == STEP:
-            step = _signed(_varint(value, 0)[0])
-        elif key == FILE_VERSION:
-            version = value
-        elif key == SUMMARY:
-            summaries.append(value)
-    values = [value for s in summaries for key, value in fields(s) if key == VALUE]
-    scalars = [scalar for value in values if (scalar := _scalar(value)) is not None]
-    starts_file = version.startswith(b"brain.Event:") or (wall_time is not None and bool(summaries))
-    return Event(wall_time or 0.0, step, starts_file, scalars)
+        elif key == _STEP:
+            step = _varint(value, 0)[0]
+        elif key == _SUMMARY:
+            found = (_scalar(inner) for key, inner in fields(value) if key == _VALUE)
+            scalars += [scalar for scalar in found if scalar is not None]
+    return Event(wall_time, step - (1 << 64) if step >> 63 else step, scalars)
 
 
 def _scalar(data: bytes) -> Scalar | None:
     """The scalar of a Summary.Value; None for an image, a histogram, a text and the like."""
     tag, plugin, number = b"", b"", None
     for key, value in fields(data):
-        if key == TAG:
+        if key == _TAG:
             tag = value
-        elif key == SIMPLE_VALUE:
-            number = struct.unpack("<f", value)[0], 32
-        elif key == TENSOR:
+        elif key == _SIMPLE_VALUE:
+            number = struct.unpack("<f", value)[0], False
+        elif key == _TENSOR:
             number = _single_number(value)
-        elif key == METADATA:
-            inner = [data for key, data in fields(value) if key == PLUGIN_DATA]
-            names = [name for data in inner for key, name in fields(data) if key == PLUGIN_NAME]
-            plugin = names[0] if names else b""
+        elif key == _METADATA:
+            inner = [data for key, data in fields(value) if key == _PLUGIN_DATA]
+            plugin = b"".join(v for data in inner for key, v in fields(data) if key == _PLUGIN_NAME)
     if number is None or plugin not in (b"", b"scalars"):
         return None
-    return Scalar(tag, *number)
+    return Scalar(tag.decode("utf-8", "backslashreplace"), *number)
 
 
-def _single_number(data: bytes) -> tuple[float, int] | None:
-    """The number of a TensorProto without dimensions, and its bits."""
-    dtype, content, values = 0, None, {}
-    for key, value in fields(data):
-        if key == DTYPE:
-            dtype = _varint(value, 0)[0]
-        elif key == SHAPE:
-            if any(part >> 3 in (DIMENSION, UNKNOWN_RANK) for part, _ in fields(value)):
-                return None
-        elif key == CONTENT:
-            content = value
-        else:
-            values[key >> 3] = value
-    if dtype not in TENSORS:
+def _single_number(tensor: bytes) -> tuple[float, bool] | None:
+    """The number of a TensorProto that holds one, and whether it has 64 bits."""
+    kind, number = "", b""
+    for key, value in fields(tensor):
+        if key == _DTYPE:
+            kind = _KINDS.get(_varint(value, 0)[0], "")
+        elif key in _NUMBERS:
+            number = value
+    if not kind or len(number) != struct.calcsize(kind):
         return None
-    kind, number, bits = TENSORS[dtype]
-    raw = content if content is not None else values.get(number)
-    if raw is not None and content is None and kind not in ("<f", "<d"):  # a varint
-        whole, behind = _varint(raw, 0)
-        if behind != len(raw):
-            return None
-        if kind in ("<i", "<q"):
-            return float(_signed(whole)), bits
-        raw = struct.pack("<H", whole & 0xFFFF)
-    if raw is not None and kind == "bfloat16":  # the upper half of a 32-bit number
-        raw, kind = b"\0\0" + raw, "<f"
-    if raw is None or len(raw) != struct.calcsize(kind):
-        return None
-    return float(struct.unpack(kind, raw)[0]), bits
+    return struct.unpack(kind, number)[0], kind == "<d"
 
 
 def fields(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -362,7 +260,3 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return number & 0xFFFFFFFFFFFFFFFF, position + place + 1
     raise ValueError
-
-
-def _signed(number: int) -> int:
-    return number - (1 << 64) if number >> 63 else number

@@ -3,53 +3,35 @@
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.readers.event_files import (
-    EventFile,
-    Series,
-    first_tag,
-    is_event_file,
-    read_event_file,
-)
-from checkwise.readers.log import LIGHTNING, TENSORBOARD, FloatArray, Log, Points, each
+from checkwise.readers.event_files import EventFile, is_event_file
+from checkwise.readers.log import LIGHTNING, TENSORBOARD, Log, Points, each
 from checkwise.readers.request import Request, names_in
 
-NAME = "events.out.tfevents"  # how writers begin the names of event files
-ROLES = ("train", "validation", "valid", "val", "eval", "test")
-NEVER_CHOSEN_BY = ("train", "test")
-EPOCHS = ("epoch", "train/epoch")  # Lightning's, and transformers'
+NAME: Final = "events.out.tfevents"  # how writers begin the names of event files
+ROLES: Final = ("train", "validation", "valid", "val", "eval", "test")
+NEVER_CHOSEN_BY: Final = ("train", "test")
+EPOCHS: Final = ("epoch", "train/epoch")  # Lightning's, and transformers'
 # Keras writes this beside its validation scalars, and only there.
-KERAS_VALIDATION = re.compile(r"evaluation_.+_vs_iterations")
-KERAS_BY_EPOCH = "epoch_"
-CHUNK = 1 << 16
+KERAS_VALIDATION: Final = re.compile(r"evaluation_.+_vs_iterations")
+KERAS_BY_EPOCH: Final = "epoch_"
+
+# The places of a column: an event file, and the tag in it.
+Places = Sequence[tuple[EventFile, str]]
 
 
-@dataclass(frozen=True)
-class EventFolder:
+class EventFolder(NamedTuple):
     """Event files of one folder, and what their scalars are of: ``validation``, …; "" if unsaid."""
 
     role: str
-    files: tuple[Path, ...]
-
-
-@dataclass(frozen=True)
-class _Column:
-    """One tag of one event file, under the name that the log has for it."""
-
-    name: str
-    tag: str
-    file: EventFile
-
-    @property
-    def series(self) -> Series:
-        return self.file.series[self.tag]
+    files: Sequence[Path]
 
 
 def recognises(path: Path) -> bool:
@@ -68,33 +50,31 @@ def read(path: Path, request: Request) -> list[Log]:
     """The one log of an event file, or of a folder with those of one run.
 
     The files of a folder follow each other in the order of their start, so that a later one
-    continues an earlier one or starts again.
-
-    Raises:
-        InputError: a file is damaged in the middle, or none has a whole record.
+    continues an earlier one or starts again. Beside others, folders of training and of test stay
+    closed.
     """
-    folders = event_folders(path) if path.is_dir() else [EventFolder(role_of(path.parent), (path,))]
-    columns: list[_Column] = []
+    folders = event_folders(path) if path.is_dir() else [EventFolder(_role(path.parent), [path])]
+    columns: dict[str, list[tuple[EventFile, str]]] = {}
     notes: list[str] = []
-    joined: list[str] = []
-    damaged: list[str] = []
     has_record = False
-    for folder in folders:
-        try:
-            files = [read_event_file(file) for file in folder.files]
-        except InputError:
-            if folder.role not in NEVER_CHOSEN_BY or len(folders) == 1:
-                raise
-            damaged.append(f"the events of {folder.role} are damaged and not read")
-            continue
+    for role, paths in [f for f in folders if f.role not in NEVER_CHOSEN_BY] or folders:
+        files = [EventFile(file).read() for file in paths]
         files.sort(key=lambda file: (np.nan_to_num(file.start or 0.0), file.path.name))
-        has_record |= any(file.start is not None for file in files)
-        columns += [_Column(_qualified(folder.role, t), t, f) for f in files for t in f.series]
-        notes += [note for file in files for note in file.notes]
+        for file in files:
+            has_record |= file.start is not None
+            if file.start is None:
+                notes.append(f"{file.path.name} holds no whole record")
+            elif file.torn is not None:
+                notes.append(
+                    f"{file.path.name} ends within a record (byte {file.torn}): its writer was "
+                    "stopped or is still writing; that record is left out"
+                )
+            for tag in file.tags:
+                columns.setdefault(_qualified(role, tag), []).append((file, tag))
         if len(files) > 1:
-            joined.append(
-                f"{len(files)} event files in {files[0].path.parent} are read as one run, in the "
-                "order of their start"
+            notes.append(
+                f"{len(files)} event files in {paths[0].parent} are read as one run, in the order "
+                "of their start"
             )
     if not has_record:
         raise InputError(
@@ -102,21 +82,25 @@ def read(path: Path, request: Request) -> list[Log]:
             "stopped before it wrote one; name another run.",
             code="empty",
         )
-    names = tuple(dict.fromkeys(column.name for column in columns))
-    epoch = next((name for name in EPOCHS if name in names), None)
+    epoch = next((name for name in EPOCHS if name in columns), None)
+    by_keras = {file for at in columns.values() for file, t in at if KERAS_VALIDATION.fullmatch(t)}
     trainer = replace(
         TENSORBOARD,
-        validation=_keras_validation(columns),
+        validation=tuple(
+            name
+            for name, places in columns.items()
+            if name.startswith(KERAS_BY_EPOCH) and any(file in by_keras for file, _ in places)
+        ),
         closing=LIGHTNING.closing if epoch == EPOCHS[0] else 0,
     )
     return [
         Log(
             path=path,
             trainer=trainer,
-            header=tuple(name for name in names if name != epoch),
-            columns=each(lambda name: _points(name, columns, epoch)),
+            header=tuple(name for name in columns if name != epoch),
+            columns=each(lambda name: _points(name, columns, epoch, bool(by_keras))),
             axes={"step": "step"} | ({"epoch": epoch} if epoch else {}),
-            notes=(*notes, *joined, *damaged),
+            notes=tuple(notes),
         )
     ]
 
@@ -128,18 +112,17 @@ def event_folders(path: Path) -> list[EventFolder]:
     per curve, named after its tag and the curve: ``Loss_val`` for the tag ``Loss``.
     """
     own = _event_files(path)
-    folders = [EventFolder(role_of(path), own)] if own else []
+    folders = [EventFolder(_role(path), own)] if own else []
     for subfolder in (place for name in names_in(path) if (place := path / name).is_dir()):
-        role = role_of(subfolder)
-        files = _event_files(subfolder) if role or own else ()
-        if files and not role:
-            role = _curve(subfolder.name, files[0])
+        role = _role(subfolder)
+        files = _event_files(subfolder) if role or own else []
+        role = role or _curve(subfolder.name, files)
         if files and role:
             folders.append(EventFolder(role, files))
     return folders
 
 
-def role_of(folder: Path) -> str:
+def _role(folder: Path) -> str:
     """What a folder's name says about the scalars in it."""
     name = folder.absolute().name.lower()
     return name if name in ROLES else ""
@@ -155,72 +138,37 @@ def _qualified(role: str, tag: str) -> str:
     return f"{role}/{tag}"
 
 
-def _event_files(folder: Path) -> tuple[Path, ...]:
-    named = [folder / name for name in names_in(folder) if "tfevents" in name]
-    return tuple(
-        path
-        for path in named
-        if path.is_file() and (path.name.startswith(NAME) or is_event_file(path))
-    )
+def _event_files(folder: Path) -> list[Path]:
+    paths = [folder / name for name in names_in(folder) if name.startswith(NAME)]
+    return [path for path in paths if path.is_file()]
 
 
-def _curve(folder: str, file: Path) -> str:
+def _curve(folder: str, files: Sequence[Path]) -> str:
     """The curve of torch's ``add_scalars`` that a folder holds; "" if it holds another run."""
     try:
-        tag = first_tag(file)
+        events = (event for file in files[:1] for event in EventFile(file).events())
+        tag = next((scalar.tag for event in events for scalar in event.scalars), None)
     except InputError:
         return ""
     start = "" if tag is None else tag.replace("/", "_") + "_"
     return folder.removeprefix(start) if start and folder.startswith(start) else ""
 
 
-def _keras_validation(columns: Sequence[_Column]) -> tuple[str, ...]:
-    """The scalars by epoch that Keras wrote of its validation set, where no folder says so."""
-    files = {id(column.file) for column in columns if KERAS_VALIDATION.fullmatch(column.tag)}
-    return tuple(
-        column.name
-        for column in columns
-        if id(column.file) in files
-        and column.name == column.tag
-        and column.tag.startswith(KERAS_BY_EPOCH)
-    )
-
-
-def _points(name: str, columns: Sequence[_Column], epoch: str | None) -> Points:
-    clocks = [column for column in columns if column.name == epoch]
-    of_keras = any(KERAS_VALIDATION.fullmatch(column.tag) for column in columns)
-    steps, epochs, cells = [np.empty(0)], [np.empty(0)], array("d")
-    for column in (column for column in columns if column.name == name):
-        at = column.series.steps.astype(np.float64)
-        steps.append(at)
-        if of_keras and column.tag.startswith(KERAS_BY_EPOCH):
-            epochs.append(at)  # Keras' step of these is the epoch
-        else:
-            own = [clock for clock in clocks if clock.file is column.file]
-            epochs.append(_at_same_step(at, own or clocks))
-        cells.frombytes(_decimals(column.series).tobytes())
-    return Points(np.concatenate(steps), np.concatenate(epochs), cells)
-
-
-def _at_same_step(steps: FloatArray, clocks: Sequence[_Column]) -> FloatArray:
-    """The epoch that was logged last at each step; nan where none was."""
-    logged: dict[float, float] = {}
-    for clock in clocks:
-        at = clock.series.steps.tolist()
-        logged |= zip(at, _decimals(clock.series).tolist(), strict=True)
-    if not logged:
-        return np.full(len(steps), np.nan)
-    return np.array([logged.get(step, np.nan) for step in steps.tolist()], np.float64)
-
-
-def _decimals(series: Series) -> FloatArray:
-    """The numbers that somebody logged, as far as their short form in the file tells."""
-    values = series.values
-    if series.bits == 64:
-        return values
-    stored = np.float16 if series.bits == 16 else np.float32
-    for first in range(0, len(values), CHUNK):
-        with np.errstate(invalid="ignore"):  # Python 3.14 keeps a signalling NaN as it is
-            part = values[first : first + CHUNK].astype(stored)
-        values[first : first + CHUNK] = part.astype("U").astype(np.float64)
-    return values
+def _points(name: str, columns: Mapping[str, Places], epoch: str | None, is_keras: bool) -> Points:
+    """The cells of a column; the epoch of each is the one logged last at its step, if any was."""
+    own: dict[EventFile, dict[float, float]] = {}
+    every: dict[float, float] = {}
+    for file, tag in columns.get(epoch or "", ()):
+        own[file] = dict(zip(*(part.tolist() for part in file.points(tag)), strict=True))
+        every |= own[file]
+    steps: list[float] = []
+    epochs: list[float] = []
+    cells: list[float] = []
+    for file, tag in columns[name]:
+        at, values = (part.tolist() for part in file.points(tag))
+        clock = own.get(file, every)
+        by_epoch = is_keras and tag.startswith(KERAS_BY_EPOCH)  # whose step is the epoch
+        steps += at
+        epochs += at if by_epoch else [clock.get(step, np.nan) for step in at]
+        cells += values
+    return Points(np.array(steps), np.array(epochs), cells)
