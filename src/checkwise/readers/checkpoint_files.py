@@ -254,7 +254,7 @@ def _by_trainer(trainer: Trainer, log_path: Path, base: Path, log: LoggedSteps) 
     notes: list[str] = []
     for name in trainer.folders:
         folder = base
-        for part in name.split("/"):
+        for part in Path(name).parts:  # which may begin at the root
             folder = _above(folder) if part == ".." else folder / part
         try:
             names = names_in(folder)
@@ -424,7 +424,9 @@ def _of_this_training(trainer: Trainer, log_path: Path, checkpoints: Checkpoints
 
 
 def _rivals(trainer: Trainer, log_path: Path, base: Path, name: str) -> str:
-    """Why checkpoints may be of another log; "" where they are not."""
+    """Why checkpoints may be of another log; "" where they are not, or the log says where."""
+    if os.path.isabs(name):
+        return ""
     if ".." in name and _has_neighbours(log_path, base):
         return f"other logs lie beside {base}"
     if ".." in name and (other := _another_log(_above(base), log_path)):

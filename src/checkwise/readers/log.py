@@ -117,7 +117,13 @@ TENSORBOARD = Trainer(
     weights=(*KERAS.weights, "checkpoint-*"),
     named_by_user=True,
 )
-MLFLOW = Trainer("MLflow")
+MLFLOW = Trainer(
+    "MLflow",
+    # Of transformers, and of MLflow's own callback, where the steps of metrics may be epochs.
+    checkpoints=("checkpoint-{step}", "global_step_{step}", "epoch_{epoch}"),
+    weights=(*HISTORY.weights, "*.safetensors", "checkpoint-*", "global_step_*", "epoch_*"),
+    named_by_user=True,
+)
 TRACKIO = Trainer("Trackio")
 WANDB = Trainer("W&B")
 # The number in a name counts checkpoints, not iterations: the log itself says which is whose.

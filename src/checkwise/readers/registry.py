@@ -252,9 +252,10 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
             f"`checkwise study unpack {path} --out FOLDER`, then name the folder.",
             code="unsupported",
         )
-    from checkwise.readers.stores import is_database
+    from checkwise.readers import stores
 
-    if is_database(path):
+    if stores.is_database(path):
+        stores.read(path, lambda _: None)  # which says so where it is being written
         raise InputError(
             f"Expected a store of MLflow, Trackio or Optuna, but {path} is a database that is "
             "damaged, or of another program: check the path, or take a copy that is whole.",

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from checkwise.errors import InputError
-from checkwise.readers.request import LARGEST_FILE, first_bytes
+from checkwise.readers.request import first_bytes
 from checkwise.words import listed, printable
 
-SHORT_ID = 8  # characters; what trackers themselves show
+SHORT_ID: Final = 8  # characters; what trackers themselves show
 
 
 def unique_run_names(names: Mapping[str, str]) -> dict[str, str]:
@@ -43,19 +43,17 @@ def unique_run_names(names: Mapping[str, str]) -> dict[str, str]:
     return labels
 
 
-MAGIC = b"SQLite format 3\x00"
-JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+MAGIC: Final = b"SQLite format 3\x00"
+_JOURNAL_MAGIC: Final = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 MOST_ROWS = 5_000_000
-LONGEST_CELL = 1 << 24  # bytes
-ATTEMPTS = 5
-PAUSE = 0.1  # seconds between attempts; a tracker's transaction takes a few milliseconds
+LONGEST_CELL: Final = 1 << 24  # bytes
+ATTEMPTS: Final = 5
+PAUSE: Final = 0.1  # seconds between attempts; a tracker's transaction takes a few milliseconds
 # A damaged tree can lead in circles; a scan of MOST_ROWS rows takes a tenth of this.
 MOST_INSTRUCTIONS = 2_000_000_000
-INSTRUCTIONS_PER_CHECK = 1_000_000
+INSTRUCTIONS_PER_CHECK: Final = 1_000_000
 
 Result = TypeVar("Result")
-# Size and time of change of the database and of the logs beside it; None where there is no file.
-State = tuple[tuple[int, int] | None, ...]
 
 
 def is_database(path: Path) -> bool:
@@ -64,10 +62,13 @@ def is_database(path: Path) -> bool:
 
 
 def has_tables(path: Path, tables: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a file is an sqlite database with tables of these columns; never raises."""
+    """Whether a file is an sqlite database with tables of these columns; never raises.
+
+    One that is being written counts: who reads it says so.
+    """
     try:
-        return is_database(path) and not read(path, lambda database: lacking(database, tables))
-    except (OSError, ValueError):  # also an InputError
+        return is_database(path) and not _query(path, lambda database: lacking(database, tables))
+    except (sqlite3.Error, OSError, OverflowError, ValueError):  # also an InputError
         return False
 
 
@@ -82,42 +83,33 @@ def check_columns(path: Path, required: Mapping[str, Sequence[str]], advice: str
 
 
 def read(path: Path, query: Callable[[sqlite3.Connection], Result]) -> Result:
-    """What a query returns from a database that did not change while it ran.
-
-    Raises:
-        InputError: the database is damaged, or is being written all the time.
-    """
+    """What a query returns from a database that did not change while it ran."""
     for _ in range(ATTEMPTS):
-        before = _state(path)
-        if not _in_transaction(path):
-            try:
-                answer = _query(path, query)
-            except InputError:
-                if _state(path) == before:
-                    raise
-            # Also a ValueError, where the message of sqlite's own error is not UTF-8.
-            except (sqlite3.Error, OSError, OverflowError, ValueError) as error:
-                if _state(path) == before:
-                    reason = printable(str(error).partition("\n")[0][:80])
-                    raise InputError(
-                        f"Expected an sqlite database, but {path} cannot be read as one ({reason})"
-                        ": copy it again from where it was written, or restore it from a backup.",
-                        code="format",
-                    ) from None
-            else:
-                if _state(path) == before:
-                    return answer
+        before, error = _state(path), None
+        try:
+            answer = _query(path, query)
+        # Also a ValueError, where the message of sqlite's own error is not UTF-8.
+        except (sqlite3.Error, OSError, OverflowError, ValueError) as caught:
+            error = caught
+        in_transaction = first_bytes(_beside(path, "-journal"), 8) == _JOURNAL_MAGIC
+        if _state(path) == before and not in_transaction:
+            if error is None:
+                return answer
+            if isinstance(error, InputError):
+                raise error
+            reason = printable(str(error).partition("\n")[0][:80])
+            raise InputError(
+                f"Expected an sqlite database, but {path} cannot be read as one ({reason}): copy "
+                "it again from where it was written, or restore it from a backup.",
+                code="format",
+            )
         time.sleep(PAUSE)
-    if _in_transaction(path):
-        raise InputError(
-            f"Expected a database at rest, but {path} has an unfinished transaction in "
-            f"{path.name}-journal: wait for the program that writes it, or open it once with that "
-            "program, which undoes what a killed process left.",
-            code="busy",
-        )
+    transaction = f"has an unfinished transaction in {path.name}-journal"
     raise InputError(
-        f"Expected a database at rest, but {path} changed each time it was read: run the same "
-        "command again when less is written, or copy the database and name the copy.",
+        f"Expected a database at rest, but {path} "
+        f"{transaction if in_transaction else 'changed each time it was read'}: wait for the "
+        "program that writes it, or open it once with that program, which undoes what a killed "
+        "process left.",
         code="busy",
     )
 
@@ -151,13 +143,6 @@ def _query(path: Path, query: Callable[[sqlite3.Connection], Result]) -> Result:
     log = _beside(path, "-wal")
     if not (log.is_file() and log.stat().st_size):
         return _on(path.resolve(), "mode=ro&immutable=1", query)
-    size = path.stat().st_size + log.stat().st_size
-    if size > LARGEST_FILE:
-        raise InputError(
-            f"Expected a database of at most {LARGEST_FILE >> 20} MiB while it is being written, "
-            f"but {path} is larger: end the program that writes it.",
-            code="busy",
-        )
     with tempfile.TemporaryDirectory(prefix="checkwise-") as folder:
         copy = Path(folder).resolve() / "copy.db"
         shutil.copyfile(path, copy)
@@ -190,20 +175,17 @@ def lacking(connection: sqlite3.Connection, tables: Mapping[str, Sequence[str]])
     ]
 
 
-def _in_transaction(path: Path) -> bool:
-    return first_bytes(_beside(path, "-journal"), len(JOURNAL_MAGIC)) == JOURNAL_MAGIC
-
-
-def _state(path: Path) -> State:
-    return tuple(_stamp(_beside(path, ending)) for ending in ("", "-wal", "-journal"))
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns
+def _state(path: Path) -> list[tuple[int, int] | None]:
+    """Size and time of change of the database and of the logs beside it; None for no file."""
+    stamps: list[tuple[int, int] | None] = []
+    for ending in ("", "-wal", "-journal"):
+        try:
+            status = _beside(path, ending).stat()
+        except OSError:
+            stamps.append(None)
+        else:
+            stamps.append((status.st_size, status.st_mtime_ns))
+    return stamps
 
 
 def _beside(path: Path, ending: str) -> Path:

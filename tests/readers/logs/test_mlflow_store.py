@@ -12,10 +12,13 @@ from sys import float_info
 import numpy as np
 import pytest
 
+from checkwise.readers import log_runs
 from checkwise.readers import mlflow_db as mlflow_store
-from checkwise.readers.log import MLFLOW
+from checkwise.readers.mlflow_folder import local_folder
+from checkwise.readers.request import Request
 from tests.readers.logs.tracker_stores import build, cells, listing, logs_in, own_reading
 from tests.refusals import refused
+from tests.requirements import package
 
 RUNS = own_reading("mlflow")
 
@@ -48,7 +51,7 @@ def test_every_run_with_metrics_is_a_log_under_its_name(store: Path) -> None:
         "digits/without steps",
         "other/cnn",
     ]
-    assert all(log.trainer is MLFLOW and log.axes == {"step": "step"} for log in logs)
+    assert all(log.trainer.name == "MLflow" and log.axes == {"step": "step"} for log in logs)
     assert [log.notes for log in logs] == [("1 deleted run left out",), (), (), ()]
 
 
@@ -109,7 +112,6 @@ def test_models_are_found_by_the_step_they_were_logged_with(tmp_path: Path, here
     assert log.files == {
         200: str(folders["epoch-1"]),
         400: str(folders["epoch-3"]),
-        600: str(folders["late"]),
     }
     assert not any(other.files for other in others)
 
@@ -117,12 +119,12 @@ def test_models_are_found_by_the_step_they_were_logged_with(tmp_path: Path, here
 def test_a_model_whose_folder_is_gone_is_not_named(tmp_path: Path) -> None:
     store = build("mlflow", tmp_path / "mlflow.db", here=True)
     shutil.rmtree(_model_folders(tmp_path, FULL)["epoch-1"])
-    assert sorted(logs_in(mlflow_store, store)[0].files) == [400, 600]
+    assert sorted(logs_in(mlflow_store, store)[0].files) == [400]
 
 
 def test_a_model_logged_without_a_step_is_not_the_model_of_step_0(tmp_path: Path) -> None:
     changes = (
-        "UPDATE inputs SET step = 0; DELETE FROM logged_model_metrics; "
+        "UPDATE inputs SET step = 0; "
         f"UPDATE metrics SET step = step - 100 WHERE run_uuid = '{FULL}'"
     )
     store = build("mlflow", tmp_path / "mlflow.db", here=True, changes=changes)
@@ -130,49 +132,69 @@ def test_a_model_logged_without_a_step_is_not_the_model_of_step_0(tmp_path: Path
     assert logs_in(mlflow_store, store)[0].files == {}
 
 
+def _paths(store: Path) -> dict[int, str | None]:
+    """The checkpoint of each step of the last run of a store."""
+    runs = log_runs.read(logs_in(mlflow_store, store)[-1:], Request(include_unsaved=True), store)
+    run = runs[0].trajectory
+    return dict(zip(run.steps.tolist(), run.paths or (), strict=False))
+
+
 def test_checkpoints_among_local_artifacts_are_found_by_their_names(tmp_path: Path) -> None:
     store = build("mlflow", tmp_path / "mlflow.db", here=True)
+    (tmp_path / "metrics.csv").write_text("epoch,val_acc,val_loss\n0,0.5,1.0\n1,0.6,0.9\n")
     artifacts = tmp_path / "mlruns" / "2" / OTHER / "artifacts"
-    for name in ("checkpoints/epoch_1", "checkpoint-3", "checkpoints/latest", "epoch_x"):
+    for name in ("epoch_1", "checkpoint-3", "latest", "epoch_x"):
         (artifacts / name).mkdir(parents=True)
-    files = {1: str(artifacts / "checkpoints/epoch_1"), 3: str(artifacts / "checkpoint-3")}
-    assert logs_in(mlflow_store, store)[-1].files == files
+        (artifacts / name / "weights.pt").write_bytes(b"w")
+    found = {step: path for step, path in _paths(store).items() if path}
+    assert found == {1: str(artifacts / "epoch_1"), 3: str(artifacts / "checkpoint-3")}
 
 
-@pytest.mark.parametrize(
-    ("uri", "is_local"),
-    [
-        ("{}", True),
-        ("file://{}", True),
-        ("file://localhost{}", True),
-        ("file://elsewhere{}", False),
-        ("s3://bucket{}", False),
-        ("http://[{}", False),
-        ("some artifacts", False),
-        ("file:some artifacts", False),
-    ],
-)
-def test_artifacts_are_looked_for_on_this_machine_only(
-    tmp_path: Path, uri: str, is_local: bool
+def test_weights_that_were_logged_as_artifacts_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    mlflow = package("mlflow")
+    monkeypatch.chdir(tmp_path)
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    with mlflow.start_run():
+        for epoch in range(4):
+            mlflow.log_metrics({"val_acc": 0.5 + epoch / 9, "val_loss": 1 / (1 + epoch)}, epoch)
+            weights = tmp_path / f"weights_{epoch}.pt"
+            weights.write_bytes(b"w")
+            mlflow.log_artifact(str(weights), "checkpoints")
+        place = mlflow.get_artifact_uri("checkpoints")
+    mlflow.set_tracking_uri(None)
+    assert _paths(tmp_path / "mlflow.db") == {
+        epoch: f"{place.removeprefix('file://')}/weights_{epoch}.pt" for epoch in range(4)
+    }
+
+
+def test_artifacts_are_looked_for_on_this_machine_only(tmp_path: Path) -> None:
     artifacts = tmp_path / "some artifacts"
-    (artifacts / "checkpoint-3").mkdir(parents=True)
-    value = uri.format(artifacts if uri == "{}" else str(artifacts).replace(" ", "%20"))
-    changes = f"UPDATE runs SET artifact_uri = '{value}'"
-    log = logs_in(mlflow_store, build("mlflow", tmp_path / "mlflow.db", changes=changes))[-1]
-    assert log.files == ({3: str(artifacts / "checkpoint-3")} if is_local else {})
+    artifacts.mkdir()
+    quoted = str(artifacts).replace(" ", "%20")
+    found = {
+        uri: local_folder(uri)
+        for uri in (
+            str(artifacts), f"file://{quoted}", f"file://localhost{quoted}",
+            f"file://elsewhere{quoted}", f"s3://bucket{quoted}", f"http://[{quoted}",
+            "some artifacts", "file:some artifacts",
+        )
+    }  # fmt: skip
+    assert [*found.values()] == [artifacts] * 3 + [None] * 5
 
 
 def test_ids_that_are_paths_lead_nowhere(tmp_path: Path) -> None:
     secret = tmp_path / "secret" / "artifacts" / "checkpoint-1"
     secret.mkdir(parents=True)
+    (secret / "weights.pt").write_bytes(b"w")
     (tmp_path / "work" / "mlruns" / "2").mkdir(parents=True)
     changes = (
         f"UPDATE runs SET run_uuid = '../../../secret' WHERE run_uuid = '{OTHER}'; "
         f"UPDATE metrics SET run_uuid = '../../../secret' WHERE run_uuid = '{OTHER}'"
     )
     store = build("mlflow", tmp_path / "work" / "mlflow.db", changes=changes)
-    assert logs_in(mlflow_store, store)[-1].files == {}
+    assert not any(_paths(store).values())
 
 
 def test_names_with_control_characters_are_escaped(tmp_path: Path) -> None:

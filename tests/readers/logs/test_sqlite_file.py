@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from checkwise.errors import InputError
+from checkwise.readers import load_runs
 from checkwise.readers import mlflow_db as mlflow_store
 from checkwise.readers import stores as sqlite_file
 from checkwise.readers import trackio as trackio_store
@@ -108,8 +109,9 @@ def test_an_unfinished_transaction_is_refused_and_left_to_its_program(store: Pat
     subprocess.run([sys.executable, "-c", KILLED, str(store)], check=True)
     before = listing(store.parent)
     assert "mlflow.db-journal" in before
-    with refused("busy: mlflow.db-journal"):
-        logs_in(mlflow_store, store)
+    for path in (store, store.parent):
+        with refused("busy: mlflow.db-journal"):
+            load_runs(path)
     assert listing(store.parent) == before
 
 
