@@ -155,6 +155,15 @@ def test_a_study_or_an_attribute_that_says_test_is_asked_about(
         assert len(cw.load_runs(tmp_path / "study.db", sources=name)) == 2
 
 
+@pytest.mark.parametrize("name", ["accuracy", "val_acc", "val/top1_accuracy"])
+def test_an_accuracy_that_is_minimised_is_refused(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "study.db"
+    for source in (study(f"sqlite:///{file}", name, "minimize"), file):
+        with pytest.raises(cw.InputError, match="minimize") as refused:
+            cw.load_runs(source)
+        assert refused.value.code == "differs"
+
+
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_a_study_of_training_is_not_read(tmp_path: Path) -> None:
     made = _told(f"sqlite:///{tmp_path / 'study.db'}", "s", {})

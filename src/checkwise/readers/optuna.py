@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import inf, nan
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,7 @@ from typing import Any, Final
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.readers import log_runs, stores
+from checkwise.readers.columns import spells
 from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.log import Log, Trainer
 from checkwise.readers.request import LoadedRun, Request
@@ -23,14 +25,35 @@ from checkwise.readers.rows import log_of_records
 from checkwise.words import printable, shown
 
 VALUE: Final = "value"
-OF_OPTUNA: Final = {
+OF_OPTUNA: Final = {"trials": ("number",), "trial_intermediate_values": ("intermediate_value",)}
+_REQUIRED: Final = {
     "studies": ("study_id", "study_name"),
     "study_directions": ("study_id", "direction"),
+    "study_system_attributes": ("study_id", "key", "value_json"),
+    "study_user_attributes": ("study_id", "key", "value_json"),
     "trials": ("trial_id", "number", "study_id"),
-    "trial_intermediate_values": ("trial_id", "step", "intermediate_value"),
-}
-_TYPED: Final = {"trial_intermediate_values": ("intermediate_value_type",)}  # since Optuna 3
+    "trial_user_attributes": ("trial_id", "key", "value_json"),
+    "trial_intermediate_values": (
+        "trial_id", "step", "intermediate_value", "intermediate_value_type",
+    ),
+}  # fmt: skip
 _NOT_FINITE: Final = {"NAN": nan, "INF_POS": inf, "INF_NEG": -inf}
+
+
+@dataclass
+class _Study:
+    """Trial → step → what it reported, and what users wrote beside, of all trials under None."""
+
+    name: str
+    direction: str
+    metrics: Any = ()
+    trials: dict[Any, dict[Any, Any]] = field(default_factory=dict)
+    said: dict[Any, dict[str, Any]] = field(default_factory=dict)
+
+    def say(self, trial: Any, attributes: Mapping[Any, Any]) -> None:
+        """Add attributes that a user has written."""
+        beside = {f"user_attrs/{key}": value for key, value in attributes.items()}
+        self.said.setdefault(trial, {}).update(beside)
 
 
 def recognises(path: Path) -> bool:
@@ -40,75 +63,46 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path, request: Request) -> list[Log]:
     """A log for every trial that reported something."""
-    logs: list[Log] = []
-    rows = stores.read(path, _studies)
-    for study, (direction, names, trials, told) in rows.items():
-        prefix = f"{study}/" if len(rows) > 1 else ""
-        sets = {f"study {other}/set": other for other in rows if other in (study, *request.sources)}
-        said = {number: {**sets, **told.get(None, {}), **told.get(number, {})} for number in trials}
-        logs += _logs(path, prefix, direction.lower(), names, trials, said, request)
-    return _any(logs, str(path))
+    stores.check_columns(path, _REQUIRED, "upgrade it with `optuna storage upgrade`")
+    return _logs(path, stores.read(path, _studies), request)
 
 
 def read_study(study: Any, request: Request) -> list[LoadedRun]:
     """The runs of a live ``optuna.Study``."""
-    trials = {trial.number: dict(trial.intermediate_values) for trial in study.trials}
+    found = _Study(study.study_name, study.directions[0].name, study.metric_names or ())
+    found.say(None, study.user_attrs)
+    for trial in study.trials:
+        found.trials[trial.number] = dict(trial.intermediate_values)
+        found.say(trial.number, trial.user_attrs)
     place = Path(printable(study.study_name))
-    direction = study.directions[0].name.lower()
-    sets = {f"study {study.study_name}/set": study.study_name, **_attributes(study.user_attrs)}
-    said = {trial.number: {**sets, **_attributes(trial.user_attrs)} for trial in study.trials}
-    logs = _logs(place, "", direction, study.metric_names or (), trials, said, request)
-    return log_runs.read(_any(logs, str(place)), request, place)
+    return log_runs.read(_logs(place, [found], request), request, place)
 
 
-def _studies(connection: sqlite3.Connection) -> dict[str, Any]:
-    """Study → direction, names of metrics, trial → step → value, and what attributes say."""
-    typed = not stores.lacking(connection, _TYPED)
-    kind = "intermediate_value_type" if typed else "'FINITE'"
-    named = {}
-    if not stores.lacking(connection, {"study_system_attributes": ("key", "value_json")}):
-        named = dict(
-            stores.rows_of(
-                connection,
-                "SELECT study_id, value_json FROM study_system_attributes "
-                "WHERE key = 'study:metric_names'",
-            )
-        )
-    found: dict[str, Any] = {}
-    for study, name, direction, number, step, value, type_ in stores.rows_of(
+def _studies(connection: sqlite3.Connection) -> list[_Study]:
+    """The studies with values."""
+    studies: dict[Any, _Study] = {}
+    for number, name, direction, trial, step, value, kind in stores.rows_of(
         connection,
         "SELECT s.study_id, s.study_name, d.direction, t.number, v.step, v.intermediate_value, "
-        f"{kind} FROM trial_intermediate_values v JOIN trials t USING (trial_id) "
+        "v.intermediate_value_type FROM trial_intermediate_values v JOIN trials t USING (trial_id) "
         "JOIN studies s USING (study_id) JOIN study_directions d USING (study_id) "
         "ORDER BY t.trial_id, v.step",
     ):
-        names = _names(named.get(study))
-        _, _, trials, _ = found.setdefault(str(name), (str(direction), names, {}, {}))
-        trials.setdefault(number, {})[step] = _NOT_FINITE.get(type_, value)
-    for name, number, key, value in _stored_attributes(connection):
-        if str(name) in found:
-            found[str(name)][-1].setdefault(number, {}).update(_attributes({key: _parsed(value)}))
-    return found
-
-
-def _stored_attributes(connection: sqlite3.Connection) -> list[Any]:
-    """Study, trial (None for all of them), key and JSON of what users have written beside."""
-    rows: list[Any] = []
-    for table, number, trials in (
-        ("study_user_attributes", "NULL", ""),
-        ("trial_user_attributes", "t.number", "JOIN trials t USING (trial_id)"),
+        study = studies.setdefault(number, _Study(str(name), str(direction)))
+        study.trials.setdefault(trial, {})[step] = _NOT_FINITE.get(kind, value)
+    for number, trial, key, value in stores.rows_of(
+        connection,
+        "SELECT study_id, 'names', key, value_json FROM study_system_attributes "
+        "WHERE key = 'study:metric_names' "
+        "UNION ALL SELECT study_id, NULL, key, value_json FROM study_user_attributes "
+        "UNION ALL SELECT study_id, number, key, value_json FROM trial_user_attributes "
+        "JOIN trials USING (trial_id)",
     ):
-        if not stores.lacking(connection, {table: ("key", "value_json")}):
-            rows += stores.rows_of(
-                connection,
-                f"SELECT s.study_name, {number}, a.key, a.value_json FROM {table} a {trials} "
-                "JOIN studies s USING (study_id)",
-            )
-    return rows
-
-
-def _attributes(told: Mapping[Any, Any]) -> dict[str, Any]:
-    return {f"user_attrs/{key}": value for key, value in told.items()}
+        if number in studies and trial == "names":
+            studies[number].metrics = _parsed(value)
+        elif number in studies:
+            studies[number].say(trial, {key: _parsed(value)})
+    return [*studies.values()]
 
 
 def _parsed(cell: Any) -> Any:
@@ -119,23 +113,46 @@ def _parsed(cell: Any) -> Any:
         return cell
 
 
-def _names(cell: Any) -> Sequence[str]:
-    names = _parsed(cell)
-    return names if isinstance(names, list) and all(isinstance(n, str) for n in names) else ()
+def _logs(path: Path, studies: Sequence[_Study], request: Request) -> list[Log]:
+    names = [study.name for study in studies]
+    logs = []
+    for study in studies:
+        # What the caller calls a source may be the name of a study, of which each says its own.
+        sets = {f"study {n}/set": n for n in names if n in (study.name, *request.sources)}
+        metric = _metric(path, study, request)
+        for number, reported in study.trials.items():
+            if not reported:
+                continue
+            _check(path, number, reported)
+            beside = {**sets, **study.said.get(None, {}), **study.said.get(number, {})}
+            records = [{**beside, "step": k, metric: float(v)} for k, v in sorted(reported.items())]
+            logs.append(
+                log_of_records(
+                    path,
+                    records,
+                    request,
+                    trainer=Trainer("Optuna", validation=(metric,)),
+                    axes={"step": "step"},
+                    without=beside,
+                    run=f"{study.name}/trial {number}" if len(studies) > 1 else f"trial {number}",
+                )
+            )
+    if not logs:
+        raise NoRecordsError(
+            f"Expected a trial with intermediate values, but the study {path} has none: call "
+            "trial.report(value, step) at every checkpoint.",
+            code="empty",
+        )
+    return logs
 
 
-def _logs(
-    path: Path,
-    prefix: str,
-    direction: str,
-    names: Sequence[str],
-    trials: Mapping[int, Mapping[int, Any]],
-    said: Mapping[int, Mapping[str, Any]],
-    request: Request,
-) -> list[Log]:
-    name = printable(names[0]) if names else VALUE
+def _metric(path: Path, study: _Study, request: Request) -> str:
+    """What its trials report, which has to be better in the direction of the study."""
+    named = isinstance(study.metrics, Sequence) and study.metrics and study.metrics[0]
+    name = printable(named) if isinstance(named, str) else VALUE
+    direction = study.direction.lower()
     told = [metric for metric, column in request.columns.items() if column == name]
-    for metric in (metric for metric in told or [name] if metric in METRICS):
+    for metric in told or [metric for metric in METRICS if spells(name, metric)]:
         wanted = "maximize" if METRICS[metric].direction == "higher" else "minimize"
         if wanted != direction:
             raise InputError(
@@ -143,50 +160,23 @@ def _logs(
                 "check what its trials report.",
                 code="differs",
             )
-    if name == VALUE and not told and any(trials.values()):
+    if name == VALUE and not told and any(study.trials.values()):
         meaning = "accuracy" if direction == "maximize" else "nll"
         raise InputError(
             f"Expected to know what the trials report, but {path} says only that they {direction} "
             f"a {VALUE}: name it with --column {meaning}={VALUE}, or by study.set_metric_names.",
             code="ambiguous",
         )
-    trainer = Trainer("Optuna", validation=(name,))
-    for number in trials:
-        if type(number) is not int:
+    return name
+
+
+def _check(path: Path, number: Any, reported: Mapping[Any, Any]) -> None:
+    """Refuse what no Optuna writes: numbers of trials and steps are whole."""
+    for step, value in reported.items():
+        if type(number) is not int or type(step) is not int or type(value) not in (int, float):
             raise InputError(
-                f"Expected whole numbers of trials, but got {shown(number)} in {path}: delete that "
-                "trial.",
+                "Expected whole numbers of trials and steps and a number at each, but got "
+                f"{shown(value)} at step {shown(step)} of trial {shown(number)} in {path}: delete "
+                "that row.",
                 code="format",
             )
-    logs = []
-    for number, reported in sorted(trials.items()):
-        if not reported:
-            continue
-        for step, value in reported.items():
-            if type(step) is not int or type(value) not in (int, float):
-                raise InputError(
-                    f"Expected a number at every step of trial {shown(number)}, but got "
-                    f"{shown(value)} at {shown(step)} in {path}: delete that row.",
-                    code="format",
-                )
-        beside = said[number]
-        records = [
-            {**beside, "step": step, name: float(value)} for step, value in sorted(reported.items())
-        ]
-        logs.append(
-            log_of_records(
-                path, records, request, trainer=trainer, axes={"step": "step"}, without=beside,
-                run=f"{prefix}trial {number}",
-            )
-        )  # fmt: skip
-    return logs
-
-
-def _any(logs: list[Log], where: str) -> list[Log]:
-    if not logs:
-        raise NoRecordsError(
-            f"Expected a trial with intermediate values, but the study {where} has none: call "
-            "trial.report(value, step) at every checkpoint.",
-            code="empty",
-        )
-    return logs

@@ -251,6 +251,22 @@ def make_wandb(work: Path) -> None:
     (HERE / "offline.wandb").write_bytes(file.read_bytes()[:7])
 
 
+def make_optuna(work: Path) -> None:
+    import optuna
+
+    study = optuna.create_study(storage=f"sqlite:///{work / 'study.db'}", direction="maximize")
+    study.set_metric_names(["val_acc"])
+    study.set_user_attr("data", {"split": "val"})
+    for number in range(3):
+        trial = study.ask({"rate": optuna.distributions.FloatDistribution(0.1, 0.9)})
+        trial.set_user_attr("note", "text")
+        for epoch in range(EPOCHS):
+            value = accuracy(epoch, 0.3 + number / 10)
+            trial.report(float("nan") if (number, epoch) == (1, 2) else value, epoch)
+        study.tell(trial, value)
+    dump(work / "study.db", HERE / "optuna.sql")
+
+
 MAKERS = {
     "mlflow": make_mlflow,
     "mlflow-files": make_mlflow_files,
@@ -258,6 +274,7 @@ MAKERS = {
     "ray": make_ray,
     "ray-train": make_ray_train,
     "wandb": make_wandb,
+    "optuna": make_optuna,
 }
 
 if __name__ == "__main__":

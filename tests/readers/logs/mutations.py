@@ -56,17 +56,17 @@ def seeds() -> tuple[Path, ...]:
 
 @cache
 def more_seeds() -> tuple[Path, ...]:
-    """Logs of the kinds in ``material/more``, alone and in their folders."""
+    """Logs of the kinds in ``material/more``, alone and in their folders, and Optuna's store."""
     files = [path for path in sorted(MATERIAL.glob("more/*/**/*")) if path.is_file()]
     folders = [MATERIAL / "more" / name for name in ("allennlp", "catboost", "dvclive", "mm0")]
-    return (*files, *folders)
+    return (*files, *folders, MATERIAL / "trackers" / "optuna.sql")
 
 
 def kind(seed: Path) -> str:
     """What a log is, in a word."""
     if "tfevents" in seed.name:
         return "events"
-    if seed in more_seeds():
+    if seed in more_seeds() and seed.suffix != ".sql":
         return seed.relative_to(MATERIAL / "more").parts[0]
     names = {".sql": "database", ".json": "JSON", "": "folder"}
     return names.get(seed.suffix, "CSV")
