@@ -13,7 +13,7 @@ from checkwise.readers.log import ALLENNLP, Best, Log
 from checkwise.readers.request import Request, names_in
 from checkwise.readers.rows import log_of_records
 
-_NAME: Final = re.compile(r"metrics_epoch_([0-9]{1,9})\.json")
+_NAME: Final = re.compile(r"metrics_epoch_(0|[1-9][0-9]{0,8})\.json")
 
 
 def recognises(path: Path) -> bool:

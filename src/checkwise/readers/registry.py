@@ -188,7 +188,7 @@ catboost = _Late(
     ),
 )
 dvclive = _Late("dvclive", _either(_has("plots"), _is(r"metrics\.json")))
-_EPOCH = r"metrics_epoch_[0-9]{1,9}\.json"
+_EPOCH = r"metrics_epoch_[0-9]+\.json"
 TRACKERS: list[Reader] = [
     transformers,
     _Late("mlflow_db", _begins(b"SQLite format 3\0")),

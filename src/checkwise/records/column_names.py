@@ -54,7 +54,7 @@ NAMING_WORDS = (*DOMAIN_WORDS, "is", "name", "names", "id", "ids", "idx", "index
 # Last words of columns whose cells name sets: `split` = `photo_test`.
 PART_WORDS = {
     "split", "splits", "set", "subset", "part", "partition", "kind", "type", "role", "roles",
-    "phase", "mode", "stage", "fold", "dataset", "loader", "dataloader",
+    "phase", "mode", "stage", "fold", "dataset", "datasets", "loader", "dataloader",
 }  # fmt: skip
 
 

@@ -138,8 +138,17 @@ def test_detectron2(tmp_path: Path) -> None:
     assert any("DATASETS.TEST" in note for note in chosen.notes)
 
 
+@pytest.mark.parametrize("beside", [{"datasets": "balloon_test"}, {"datasets": ["balloon_test"]}])
+def test_detectron2_may_say_which_sets_it_evaluated(tmp_path: Path, beside: dict[str, Any]) -> None:
+    rows = [{"iteration": k, "eta_seconds": 1.0, "bbox/AP": 30.0 + k, **beside} for k in range(3)]
+    (tmp_path / "metrics.json").write_text("\n".join(map(json.dumps, rows)))
+    with refused("held-out: balloon_test"):
+        cw.load(tmp_path)
+
+
 def test_checkpoints_of_allennlp(tmp_path: Path) -> None:
     shutil.copytree(MORE / "allennlp", tmp_path, dirs_exist_ok=True)
+    (tmp_path / "metrics_epoch_01.json").write_text("{}")  # not AllenNLP's name of an epoch
     for epoch in range(10):
         (tmp_path / f"model_state_epoch_{epoch}.th").write_bytes(b"weights")
     chosen = cw.select(cw.load(tmp_path))
