@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from checkwise import CheckwiseWarning, Trajectory
 from checkwise.cli import main
 from checkwise.readers import load, load_runs
-from checkwise.readers.tables import impossible
+from checkwise.readers.counts import impossible
 
 
 def run_of(accuracy: float, n: int) -> Trajectory:

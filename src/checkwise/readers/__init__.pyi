@@ -1,8 +1,8 @@
 __all__: list[str]
 
-from checkwise.readers.checkpoint_names import matching as matching
-from checkwise.readers.checkpoint_names import names_in as names_in
-from checkwise.readers.checkpoint_names import parse as parse
+from checkwise.readers.checkpoint_files import matching as matching
+from checkwise.readers.checkpoint_files import names_in as names_in
+from checkwise.readers.checkpoint_files import parse as parse
 from checkwise.readers.columns import EMPTY_WORDS as EMPTY_WORDS
 from checkwise.readers.columns import PERCENT_WORDS as PERCENT_WORDS
 from checkwise.readers.columns import SPELLINGS as SPELLINGS
@@ -26,9 +26,9 @@ from checkwise.readers.paper_log import worst_class as worst_class
 from checkwise.readers.parquet import open_parquet as open_parquet
 from checkwise.readers.request import LoadedRun as LoadedRun
 from checkwise.readers.request import Request as Request
+from checkwise.readers.rows import RUN_COLUMNS as RUN_COLUMNS
 from checkwise.readers.swad import is_swad_log as is_swad_log
 from checkwise.readers.swad import swad_lines as swad_lines
-from checkwise.readers.tables import RUN_COLUMNS as RUN_COLUMNS
 from checkwise.readers.tables import Rows as Rows
 from checkwise.readers.tables import Sheet as Sheet
 from checkwise.readers.tables import check_header as check_header

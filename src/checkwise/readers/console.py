@@ -8,8 +8,7 @@ from typing import Final, NoReturn
 
 from checkwise.errors import InputError
 from checkwise.readers import domainbed
-from checkwise.readers.json_lines import RESULTS_FILE
-from checkwise.readers.request import Request, first_bytes
+from checkwise.readers.request import RESULTS_FILE, Request, first_bytes
 
 START: Final = 1 << 16
 FEWEST: Final = 2  # lines

@@ -11,8 +11,8 @@ import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.readers import paper_log
-from checkwise.readers.json_lines import RESULTS_FILE, JsonLines, Line, number, whole
-from checkwise.readers.request import LoadedRun, Request, build, first_bytes
+from checkwise.readers.json_lines import JsonLines, Line, number, whole
+from checkwise.readers.request import RESULTS_FILE, LoadedRun, Request, build, first_bytes
 from checkwise.records import RunKey, Trajectory, check_held_out
 
 CONSOLE_START = 1 << 16  # bytes

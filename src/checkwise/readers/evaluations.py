@@ -18,7 +18,7 @@ a call of its own. A log may have been written more than once:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import groupby, pairwise
@@ -388,23 +388,19 @@ def _percent_by(values: FloatArray, column: str, trainer: Trainer, where: str) -
 
 def _hundredths(table: FloatArray) -> FloatArray:
     """Hundredths of the decimals as written: 58.78 becomes 0.5878, not 0.5878000000000001."""
-    return np.array(
-        [[float(_hundredth(value)) if isfinite(value) else value for value in row]
-         for row in table.tolist()]
-    )  # fmt: skip
-
-
-def _hundredth(value: float) -> str:
-    digits, _, exponent = repr(value).partition("e")
-    return f"{digits}e{int(exponent or 0) - 2}"
+    return _exactly(table, lambda decimal: decimal.scaleb(-2))
 
 
 def complements(table: FloatArray) -> FloatArray:
     """1 minus decimals as written: 0.07 becomes 0.93, not 0.9299999999999999."""
+    return _exactly(table, lambda decimal: 1 - decimal)
+
+
+def _exactly(table: FloatArray, change: Callable[[Decimal], Decimal]) -> FloatArray:
+    rows = table.tolist()
     return np.array(
-        [[float(1 - Decimal(repr(value))) if isfinite(value) else value for value in row]
-         for row in table.tolist()]
-    )  # fmt: skip
+        [[float(change(Decimal(repr(v)))) if isfinite(v) else v for v in row] for row in rows]
+    )
 
 
 def no_cross_entropy(values: Mapping[str, FloatArray]) -> str:

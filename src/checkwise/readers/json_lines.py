@@ -10,12 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from checkwise.errors import InputError
-from checkwise.readers.request import opened, size_of
+from checkwise.readers.request import NoRecordsError, opened, size_of
 from checkwise.words import shown
-
-SUFFIXES = (".json", ".jsonl", ".ndjson")
-MARK = b"\xef\xbb\xbf"  # of UTF-8
-RESULTS_FILE = "results.jsonl"  # of DomainBed and SWAD
 
 
 class Line(NamedTuple):
@@ -23,10 +19,6 @@ class Line(NamedTuple):
 
     number: int
     fields: dict[str, Any]
-
-
-class NoRecordsError(InputError):
-    """A log without one complete record: a run that has only just started."""
 
 
 def parsed(text: str | bytes, where: object) -> Any:

@@ -12,9 +12,17 @@ from typing import Any
 from checkwise.errors import InputError
 from checkwise.readers import domainbed, history, log, swad, tables
 from checkwise.readers.columns import has_validation
-from checkwise.readers.json_lines import MARK, SUFFIXES, JsonLines, Line, flattened, parsed_or_none
+from checkwise.readers.json_lines import JsonLines, Line, flattened, parsed_or_none
 from checkwise.readers.log import Best, Log, Trainer
-from checkwise.readers.request import LoadedRun, Request, first_bytes, opened, read_bytes
+from checkwise.readers.request import (
+    JSON_SUFFIXES,
+    MARK,
+    LoadedRun,
+    Request,
+    first_bytes,
+    opened,
+    read_bytes,
+)
 from checkwise.readers.rows import has_axis, is_tidy, log_of_rows, trainer_of
 
 HISTORY = "log_history"
@@ -32,7 +40,7 @@ def recognises(path: Path) -> bool:
     if not path.is_file():
         return False
     start = first_bytes(path, 64).removeprefix(MARK).lstrip()
-    return start[:1] in (b"{", b"[") or path.suffix.lower() in SUFFIXES
+    return start[:1] in (b"{", b"[") or path.suffix.lower() in JSON_SUFFIXES
 
 
 def is_log(path: Path) -> bool:

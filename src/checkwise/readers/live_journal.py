@@ -8,8 +8,7 @@ from pathlib import Path
 
 from checkwise.errors import InputError
 from checkwise.readers.checkpoint_files import Checkpoints, steps_to_choose_from
-from checkwise.readers.json_lines import NoRecordsError
-from checkwise.readers.request import LoadedRun, Request, build, names_in
+from checkwise.readers.request import LoadedRun, NoRecordsError, Request, build, names_in
 from checkwise.records import CheckpointRecord, Trajectory, check_held_out, examples_of, facts_of
 from checkwise.store import (
     KeptPredictions,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.metrics import BANDWIDTH, BINS
-from checkwise.readers import log_runs, one_training, optuna, tables
-from checkwise.readers.history import has_lists, open_history, plain
+from checkwise.readers.counts import impossible_accuracy
 from checkwise.readers.registry import (
     read_below,
     read_file,
@@ -157,6 +156,9 @@ def load(
 
 def of_history(history: Any, *, held_out: Any, metrics: Any, **reading: Any) -> Trajectory:
     """The one run of a history that a program holds; see :meth:`Trajectory.from_history`."""
+    from checkwise.readers import log_runs
+    from checkwise.readers.history import has_lists, open_history, plain
+
     request, place = Request.of(held_out, metrics, **reading), Path("history")
     document = plain(getattr(history, "history", history))
     document = {"records": document} if isinstance(document, list) else document
@@ -206,6 +208,8 @@ def load_runs(
         progress=progress,
     )  # fmt: skip
     if hasattr(path, "study_name"):
+        from checkwise.readers import optuna
+
         place, study = Path(printable(path.study_name)), optuna.read_study(path, request)
         runs = by_key(place, _accepted(study, place, request))
     else:
@@ -231,7 +235,12 @@ def input_files(root: Path) -> list[Path]:
 
 
 def _load_all(path: Path, request: Request) -> list[LoadedRun]:
-    return _accepted(one_training.once(_read(path, request), request), path, request)
+    runs = _read(path, request)
+    if not request.reads_otherwise and (len(runs) > 1 or any(run.is_of_callback for run in runs)):
+        from checkwise.readers import one_training  # which one log of a trainer's needs not
+
+        runs = one_training.once(runs, request)
+    return _accepted(runs, path, request)
 
 
 def _accepted(runs: list[LoadedRun], path: Path, request: Request) -> list[LoadedRun]:
@@ -250,7 +259,7 @@ def _accepted(runs: list[LoadedRun], path: Path, request: Request) -> list[Loade
     if not any(run.trajectory.columns for run in runs):
         is_journal = any(run.trajectory.chosen_by for run in runs)
         request.refuse_log_options(path, is_journal=is_journal)
-    warning = tables.impossible_accuracy(runs)
+    warning = impossible_accuracy(runs)
     if warning is not None:
         warnings.warn(warning, CheckwiseWarning, stacklevel=4)
     return runs

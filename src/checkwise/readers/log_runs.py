@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.readers import evaluations as units
 from checkwise.readers.checkpoint_files import Checkpoints, find_checkpoints, steps_to_choose_from
+from checkwise.readers.counts import possible, rounding
 from checkwise.readers.evaluations import LARGEST_STEP, Evaluations, evaluations
 from checkwise.readers.header import LOG_THEM, Reading, how_to_map, read_header
 from checkwise.readers.log import HISTORY, KERAS, LIGHTNING, OTHER, ULTRALYTICS, FloatArray, Log
 from checkwise.readers.request import LoadedRun, Request, build
-from checkwise.readers.tables import possible, rounding
 from checkwise.records import ONLY_DOMAIN, RunKey, Trajectory, check_cells
 from checkwise.words import counted, listed, shortened
 

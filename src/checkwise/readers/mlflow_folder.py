@@ -15,9 +15,8 @@ import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.readers import stores
-from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.log import MLFLOW, Log, Points, each
-from checkwise.readers.request import Request, first_bytes, names_in, read_bytes
+from checkwise.readers.request import NoRecordsError, Request, first_bytes, names_in, read_bytes
 from checkwise.words import counted, shown
 
 META: Final = "meta.yaml"

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from heapq import merge
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +20,7 @@ import numpy as np
 
 from checkwise import store
 from checkwise.errors import CheckwiseError
-from checkwise.readers.log import FloatArray
+from checkwise.readers import live_journal
 from checkwise.readers.request import LoadedRun, Request
 from checkwise.records import Trajectory
 
@@ -33,10 +31,7 @@ _OF_LOGGERS: Final = re.compile(
 LEVELS_DOWN: Final = 3  # as in run/csv/version_0/checkpoints
 MOST_FOLDERS: Final = 2_000
 FEWEST: Final = 3  # evaluations that show by themselves that two logs are of one training
-SINGLE_PRECISION: Final = 1e-5
 OFFSETS: Final = (0, 1, -1)  # Lightning's log counts one step less than its callbacks
-KEYS: Final = ("accuracy", "nll")
-OWN: Final = "checkwise/"
 
 
 @dataclass(frozen=True)
@@ -47,41 +42,29 @@ class _Journal:
 
 def once(runs: list[LoadedRun], request: Request) -> list[LoadedRun]:
     """The runs without second accounts of one training; a callback's log becomes its journal."""
-    if request.reads_otherwise or not any(run.trajectory.columns for run in runs):
-        return runs
     journals = cache(partial(_read, request))
-    known = {Path(os.path.realpath(run.file)) for run in runs if run.file and _is_journal(run)}
+    known = {
+        Path(os.path.realpath(run.file))
+        for run in runs
+        if run.file and not run.trajectory.columns and store.live_journals(run.file)
+    }
     left: list[LoadedRun] = []
     for run in runs:
-        if not _of_callback(run.trajectory):
-            left.append(run)
-            continue
-        found = _near(run, journals)
-        also = filter(None, map(journals, known))
-        if found is None and not any(_is_account(run, journal) for journal in also):
-            left.append(run)
-        elif found is not None and found.file is not None and found.file not in known:
+        found = _near(run, journals) if run.is_of_callback else None
+        if found is not None and found.file is not None and found.file not in known:
             known.add(found.file)
             note = f"{run.file} is of a callback, whose journal is read instead: {found.file}"
             noted = replace(found.trajectory, notes=(*found.trajectory.notes, note))
             left.append(replace(found, trajectory=noted, where=run.where))
+        elif found is None and not (
+            run.is_of_callback and any(_is_account(run, one) for one in map(journals, known))
+        ):
+            left.append(run)
     return _without_second_logs(left)
-
-
-def _of_callback(run: Trajectory) -> bool:
-    """Whether the names in a log are those under which callbacks of checkwise log."""
-    own = any(column.startswith(OWN) for column in run.columns.values())
-    return own or (bool(run.columns) and "cwece" in run.values)
-
-
-def _is_journal(run: LoadedRun) -> bool:
-    return bool(run.file and not run.trajectory.columns and store.live_journals(run.file))
 
 
 def _read(request: Request, path: Path) -> _Journal | None:
     """A journal; None where it cannot be read, or has no record yet."""
-    from checkwise.readers import live_journal  # which few logs lead to
-
     try:
         (run,) = live_journal.read(path, request)
         (whole,) = live_journal.read(path, replace(request, include_unsaved=True))
@@ -90,46 +73,43 @@ def _read(request: Request, path: Path) -> _Journal | None:
     return _Journal(run, whole.trajectory)
 
 
-def _is_account(log: LoadedRun, journal: _Journal) -> bool:
+def _is_account(log: LoadedRun, journal: _Journal | None) -> bool:
     """Whether at least half of the evaluations are the same."""
+    if journal is None:
+        return False
     return 2 * _agreeing(log.trajectory, journal.records) >= len(log.trajectory)
 
 
 def _agreeing(one: Trajectory, two: Trajectory) -> int:
     """How many evaluations have the same values, in 32 bits, at steps that count alike."""
-    shared = [name for name in KEYS if name in one.values and name in two.values]
-    shared = shared or [name for name in one.values if name in two.values]
+    shared = [name for name in one.values if name in two.values]
+    shared = [name for name in shared if name in ("accuracy", "nll")] or shared
     if not shared or one.domains != two.domains:
         return 0
     rows = {step: row for row, step in enumerate(two.steps.tolist())}
     most = 0
     for offset in OFFSETS:
-        pairs = [(k, rows.get(step + offset)) for k, step in enumerate(one.steps.tolist())]
+        steps = one.steps + offset
+        ours = [k for k, step in enumerate(steps.tolist()) if step in rows]
+        theirs = [rows[step] for step in steps[ours].tolist()]
         alike = [
-            all(_equal(one.values[name][k], two.values[name][row]) for name in shared)
-            for k, row in pairs
-            if row is not None
+            np.isclose(one.values[n][ours], two.values[n][theirs], 1e-5, 1e-7, equal_nan=True)
+            for n in shared
         ]
-        most = max(most, sum(alike))
+        most = max(most, int(np.concatenate(alike, axis=1).all(axis=1).sum()))
     return most
-
-
-def _equal(one: FloatArray, other: FloatArray) -> bool:
-    return bool(np.allclose(one, other, rtol=SINGLE_PRECISION, atol=1e-7, equal_nan=True))
 
 
 def _near(log: LoadedRun, journals: Callable[[Path], _Journal | None]) -> LoadedRun | None:
     """The journal of a log, around the folders of its logger; None without one, or with several."""
     place = Path(os.path.realpath(log.file or log.where))
-    folder = place if place.is_dir() else place.parent
-    places = [folder]
+    places = [place if place.is_dir() else place.parent]
     while len(places) <= LEVELS_UP and _OF_LOGGERS.fullmatch(places[-1].name):
         places.append(places[-1].parent)
     for above in places:
-        read = filter(None, map(journals, _journals_below(above)))
-        fitting = [journal.run for journal in read if _is_account(log, journal)]
+        fitting = [one for one in map(journals, _journals_below(above)) if _is_account(log, one)]
         if fitting:
-            return fitting[0] if len(fitting) == 1 else None
+            return fitting[0].run if len(fitting) == 1 and fitting[0] else None
     return None
 
 
@@ -154,26 +134,22 @@ def _without_second_logs(runs: Iterable[LoadedRun]) -> list[LoadedRun]:
     # Logs with the same metrics → suffix → their places: thousands come out of one database.
     alike: dict[tuple[frozenset[str], int], dict[str, list[int]]] = {}
     for run in runs:
+        one = run.trajectory
+        kinds = alike.setdefault((frozenset(one.values), len(one.logged or ())), {})
         suffix = run.file.suffix if run.file else ""
-        logged = run.trajectory.logged or ()
-        places = alike.setdefault((frozenset(run.trajectory.values), len(logged)), {})
-        others = merge(*(found for kind, found in places.items() if kind != suffix))
-        twin = next((k for k in others if _are_twins(run, left[k])), None)
+        others = (place for kind, found in kinds.items() if kind != suffix for place in found)
+        twin = next((k for k in others if _are_twins(one, left[k].trajectory)), None)
         if twin is None:
-            places.setdefault(suffix, []).append(len(left))
+            kinds.setdefault(suffix, []).append(len(left))
             left.append(run)
-        elif run.trajectory.paths is not None and left[twin].trajectory.paths is None:
-            insort(places.setdefault(suffix, []), twin)
+        elif one.paths is not None and left[twin].trajectory.paths is None:
             left[twin] = run
     return left
 
 
-def _are_twins(run: LoadedRun, other: LoadedRun) -> bool:
-    one, two = sorted((run.trajectory, other.trajectory), key=len)
-    if run.file is None or other.file is None or run.file.suffix == other.file.suffix:
-        return False
-    are_logs = one.columns and two.columns and set(one.values) == set(two.values)
-    if not are_logs or len(one.logged or ()) != len(two.logged or ()) or len(two) < FEWEST:
+def _are_twins(one: Trajectory, two: Trajectory) -> bool:
+    one, two = sorted((one, two), key=len)
+    if not one.columns or not two.columns or len(two) < FEWEST:
         return False
     tells = any(len(np.unique(values)) >= FEWEST for values in two.values.values())
     return tells and _agreeing(one, two) == len(one)

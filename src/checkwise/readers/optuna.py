@@ -18,9 +18,8 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS
 from checkwise.readers import log_runs, stores
 from checkwise.readers.columns import spells
-from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.log import Log, Trainer
-from checkwise.readers.request import LoadedRun, Request
+from checkwise.readers.request import LoadedRun, NoRecordsError, Request
 from checkwise.readers.rows import log_of_records
 from checkwise.words import printable, shown
 

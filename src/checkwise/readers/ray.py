@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.errors import InputError
-from checkwise.readers.json_lines import NoRecordsError, flattened, parsed_or_none, read_lines
+from checkwise.readers.json_lines import flattened, parsed_or_none, read_lines
 from checkwise.readers.log import RAY, Log
-from checkwise.readers.request import Request, first_bytes, opened, read_bytes
+from checkwise.readers.request import NoRecordsError, Request, first_bytes, opened, read_bytes
 from checkwise.readers.rows import log_of_records
 from checkwise.store import is_plain_name
 from checkwise.words import shown

@@ -13,11 +13,17 @@ from typing import Any, Protocol
 
 from checkwise import store
 from checkwise.errors import CheckwiseWarning, InputError
-from checkwise.readers import csv_log
-from checkwise.readers.json_lines import MARK, RESULTS_FILE, SUFFIXES, NoRecordsError
+from checkwise.readers import csv_file
 from checkwise.readers.log import Log
-from checkwise.readers.request import LoadedRun, Request, first_bytes, names_in
-from checkwise.readers.tables import is_of_a_target
+from checkwise.readers.request import (
+    JSON_SUFFIXES,
+    RESULTS_FILE,
+    LoadedRun,
+    NoRecordsError,
+    Request,
+    first_bytes,
+    names_in,
+)
 from checkwise.records import as_source, is_target_folder
 from checkwise.store import (
     ATTEMPTS_FOLDER,
@@ -32,11 +38,6 @@ from checkwise.store import (
 )
 from checkwise.words import counted
 
-ACCEPTED = (
-    "a run or study folder of checkwise, a trainer's log, a table of metrics (.csv, .parquet, "
-    ".jsonl), a predictions folder (step-000100/<domain>.npz), a DomainBed or SWAD results.jsonl, "
-    "or a folder of such runs"
-)
 # Files of a folder that are looked into; a file that the caller names may be called anything.
 LOG_SUFFIXES = (".csv", ".log", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".db", ".sqlite")
 DEEPEST = 32  # levels of folders that are looked through for runs
@@ -59,46 +60,38 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class _Late:
-    """The reader in a module, which is loaded where a path could be of its kind."""
+    """The reader in a module, which is loaded where a path could be of its kind.
+
+    Args:
+        name: the module.
+        holds: a name that folders of this kind hold.
+        called: what its files are called.
+        begins: how they begin.
+        could_be: whether a path could be of it, where that cannot be said so.
+    """
 
     name: str
-    could_be: Callable[[Path], bool]
+    holds: str = "(?!)"
+    called: str = "(?!)"
+    begins: bytes = b"(?!)"
+    could_be: Callable[[Path], bool] = lambda path: False
 
     @property
     def module(self) -> Any:
         return import_module(f"checkwise.readers.{self.name}")
 
     def recognises(self, path: Path) -> bool:
-        return self.could_be(path) and bool(self.module.recognises(path))
+        could_be = (
+            re.fullmatch(self.called, path.name, re.IGNORECASE)
+            or re.match(self.begins, first_bytes(path, 64))
+            or any(re.fullmatch(self.holds, name, re.IGNORECASE) for name in names_in(path))
+            or self.could_be(path)
+        )
+        return bool(could_be and self.module.recognises(path))
 
     def read(self, path: Path, request: Request) -> Sequence[LoadedRun | Log]:
         found: Sequence[LoadedRun | Log] = self.module.read(path, request)
         return found
-
-
-def _begins(*starts: bytes) -> Callable[[Path], bool]:
-    """Files that begin so."""
-    return lambda path: first_bytes(path, max(map(len, starts))).startswith(starts)
-
-
-def _begins_json(path: Path) -> bool:
-    return first_bytes(path, 64).removeprefix(MARK).lstrip()[:1] in (b"{", b"[")
-
-
-def _has(pattern: str) -> Callable[[Path], bool]:
-    """Folders with a name like this in them."""
-    name = re.compile(pattern, re.IGNORECASE)
-    return lambda path: any(map(name.fullmatch, names_in(path)))
-
-
-def _is(pattern: str) -> Callable[[Path], bool]:
-    """Files that are called so."""
-    name = re.compile(pattern, re.IGNORECASE)
-    return lambda path: name.fullmatch(path.name) is not None
-
-
-def _either(*marks: Callable[[Path], bool]) -> Callable[[Path], bool]:
-    return lambda path: any(mark(path) for mark in marks)
 
 
 def _could_be_mlflow(path: Path) -> bool:
@@ -108,11 +101,6 @@ def _could_be_mlflow(path: Path) -> bool:
 def _could_be_chart(path: Path) -> bool:
     tables = (path / name for name in names_in(path) if name.lower().endswith(".csv"))
     return any(b"__M" in first_bytes(table, 1 << 16) for table in (path, *tables))
-
-
-def _could_be_events(path: Path) -> bool:
-    """Event files begin with a length of eight bytes, of which few are used."""
-    return path.is_file() and first_bytes(path, 8)[4:] == bytes(4)
 
 
 class _Results:
@@ -154,55 +142,48 @@ class _FolderOfLogs:
     def _is_log(self, path: Path) -> bool:
         if not path.is_file():
             return False
-        if path.suffix.lower() in SUFFIXES:
+        if path.suffix.lower() in JSON_SUFFIXES:
             return bool(json_log.module.is_log(path))
-        others = (*TRACKERS, tensorboard)
-        return csv_log.is_log(path) or any(reader.recognises(path) for reader in others)
+        return csv_file.is_log(path) or reader_of(path, [*TRACKERS, tensorboard]) is not None
 
 
-# What is large or rare is loaded where the names in a folder, or how a file begins, could be its.
-run_folder = _Late(
-    "run_folder",
-    _has("|".join(map(re.escape, (RUN_FILE, SOURCE_FILE, DONE_FILE)))),
-)
-live_journal = _Late("live_journal", _either(_has(r".*\.jsonl"), _begins(b'{"checkwise"')))
 RESULTS: Reader = _Results()
-predictions = _Late("predictions", _has("step[-_]?[0-9]+"))
-transformers = _Late("transformers", _has(r"trainer_state\.json|checkpoint-[0-9]+"))
-mlflow_folder = _Late("mlflow_folder", _could_be_mlflow)
+_JSON = rb"(?:\xef\xbb\xbf)?\s*[{\[]"
+_SQLITE = b"SQLite format 3\0"
+_EPOCH = r"metrics_epoch_[0-9]+\.json"
+run_folder = _Late("run_folder", holds="|".join((RUN_FILE, SOURCE_FILE, DONE_FILE)))
+live_journal = _Late("live_journal", holds=r".*\.jsonl", begins=rb'\{"checkwise"')
+predictions = _Late("predictions", holds="step[-_]?[0-9]+")
+transformers = _Late("transformers", holds=r"trainer_state\.json|checkpoint-[0-9]+")
+mlflow_folder = _Late("mlflow_folder", could_be=_could_be_mlflow)
 tensorboard = _Late(
     "tensorboard",
-    _either(
-        _has(".*tfevents.*|train|validation|valid|val|eval|test"),
-        _is(r"events\.out\.tfevents.*"),
-        _could_be_events,
-    ),
+    holds=".*tfevents.*|train|validation|valid|val|eval|test",
+    called=r"events\.out\.tfevents.*",
+    begins=rb"(?s:.{4})\0{4}",  # a length of eight bytes, of which few are used
 )
-json_log = _Late("json_log", _either(_begins_json, _is(r".*\.(json|jsonl|ndjson)")))
+json_log = _Late("json_log", called=r".*\.(json|jsonl|ndjson)", begins=_JSON)
 catboost = _Late(
     "catboost",
-    _either(
-        _has(r"catboost_training\.json|test_error\.tsv"),
-        _is(r"(test|learn)_error\.tsv"),
-        _begins_json,
-    ),
+    holds=r"catboost_training\.json|test_error\.tsv",
+    called=r"(test|learn)_error\.tsv",
+    begins=_JSON,
 )
-dvclive = _Late("dvclive", _either(_has("plots"), _is(r"metrics\.json")))
-_EPOCH = r"metrics_epoch_[0-9]+\.json"
+dvclive = _Late("dvclive", holds="plots", called=r"metrics\.json")
 TRACKERS: list[Reader] = [
     transformers,
-    _Late("mlflow_db", _begins(b"SQLite format 3\0")),
-    _Late("trackio", _begins(b"SQLite format 3\0")),
-    _Late("optuna", _begins(b"SQLite format 3\0")),
+    _Late("mlflow_db", begins=_SQLITE),
+    _Late("trackio", begins=_SQLITE),
+    _Late("optuna", begins=_SQLITE),
     mlflow_folder,
-    _Late("ray", _either(_has(r"result\.json|checkpoint_manager_snapshot\.json"), _begins_json)),
-    _Late("wandb_offline", _either(_has(r".*\.wandb"), _begins(b":W&B"))),
-    _Late("wandb_csv", _could_be_chart),
+    _Late("ray", holds=r"result\.json|checkpoint_manager_snapshot\.json", begins=_JSON),
+    _Late("wandb_offline", holds=r".*\.wandb", begins=b":W&B"),
+    _Late("wandb_csv", could_be=_could_be_chart),
     catboost,
-    _Late("mm", _either(_has(r"scalars\.json|.*\.log\.json"), _is(r".*\.json"))),
+    _Late("mm", holds=r"scalars\.json|.*\.log\.json", called=r".*\.json"),
     dvclive,
-    _Late("detectron2", _either(_has(r"metrics\.json"), _begins_json)),
-    _Late("allennlp", _either(_has(_EPOCH), _is(_EPOCH))),
+    _Late("detectron2", holds=r"metrics\.json", begins=_JSON),
+    _Late("allennlp", holds=_EPOCH, called=_EPOCH),
 ]
 # In order, the most specific first; the first that recognises a file or folder reads it.
 READERS: list[Reader] = [
@@ -213,10 +194,10 @@ READERS: list[Reader] = [
     *TRACKERS,
     _FolderOfLogs(),
     tensorboard,  # last among folders: the same run is often logged in a table beside its events
-    _Late("parquet", _either(_begins(b"PAR1"), _is(r".*\.(parquet|pq)"))),
-    _Late("console", _is(r"\.?[^.]*\.?|.*\.(txt|log|out|err|stdout|stderr)")),
+    _Late("parquet", called=r".*\.(parquet|pq)", begins=b"PAR1"),
+    _Late("console", called=r"\.?[^.]*\.?|.*\.(txt|log|out|err|stdout|stderr)"),
     json_log,
-    csv_log,
+    csv_file,
 ]
 # In the folder of a run of these, no folder holds another run's log.
 NO_LOGS: list[Reader] = [run_folder, live_journal, predictions]
@@ -248,23 +229,18 @@ def read_file(path: Path, request: Request) -> list[LoadedRun]:
         return _read(reader, path, request)
     if path.name.endswith(PACKED_SUFFIX):
         raise InputError(
-            f"Expected {ACCEPTED}, but {path} is an archive: unpack it with "
+            f"Expected a folder, a log or a table, but {path} is an archive: unpack it with "
             f"`checkwise study unpack {path} --out FOLDER`, then name the folder.",
             code="unsupported",
         )
-    from checkwise.readers import stores
+    if first_bytes(path, 16).startswith(_SQLITE):
+        from checkwise.readers import stores
 
-    if stores.is_database(path):
         stores.read(path, lambda _: None)  # which says so where it is being written
-        raise InputError(
-            f"Expected a store of MLflow, Trackio or Optuna, but {path} is a database that is "
-            "damaged, or of another program: check the path, or take a copy that is whole.",
-            code="format",
-        )
     raise InputError(
-        f"{path} is no log that is known; checkwise reads what trainers write (docs/logs.md), "
-        "tables of metrics (.csv, .parquet, .jsonl) and predictions: give one of these, or the "
-        "training's folder.",
+        f"{path} is no log that is known, or damaged; checkwise reads what trainers write "
+        "(docs/logs.md), stores of MLflow, Trackio and Optuna, tables of metrics (.csv, .parquet, "
+        ".jsonl) and predictions: give one of these, or the training's folder.",
         code="format",
     )
 
@@ -290,32 +266,29 @@ def read_below(root: Path, request: Request) -> list[LoadedRun]:
                 raise
             request.left_out.append(error)
     if not runs and not request.left_out:
-        _refuse_only_file(root, request)
-        if request.left_out:
-            return []
-        raise InputError(
-            f"{root} holds no log, table of metrics or predictions that checkwise reads "
-            "(docs/logs.md): check the path, or name the file.",
-            code="missing",
-        )
-    return runs
-
-
-def _refuse_only_file(root: Path, request: Request) -> None:
-    """Say why the only table or text in a folder is no log that can be chosen from."""
+        # The only table or text there says why it is no log that can be chosen from.
+        files = [path for path in sorted(root.iterdir()) if path.suffix.lower() in LOG_SUFFIXES]
+        if len(files) == 1 and files[0].is_file() and not (root / store.RECORD).is_file():
+            runs = read_file(files[0], request)
+    if runs or request.left_out:
+        return runs
     if (root / store.RECORD).is_file():
         raise InputError(
             f"Expected predictions, but {root} holds none yet: run `checkwise predict` again, and "
             "look at what it says.",
             code="missing",
         )
-    paths = [path for path in sorted(root.iterdir()) if path.suffix.lower() in LOG_SUFFIXES]
-    if len(paths) == 1 and paths[0].is_file():
-        read_file(paths[0], request)
+    raise InputError(
+        f"{root} holds no log, table of metrics or predictions that checkwise reads "
+        "(docs/logs.md): check the path, or name the file.",
+        code="missing",
+    )
 
 
 def _check_place(root: Path, folder: Path, request: Request) -> None:
     """Refuse predictions in a folder called after a target; logs name their own targets."""
+    from checkwise.readers.tables import is_of_a_target
+
     for name in (root.name, root.resolve().name, *folder.relative_to(root).parts):
         if not is_of_a_target(name):
             continue

@@ -19,9 +19,16 @@ from checkwise.store import open_regular
 if TYPE_CHECKING:
     from checkwise.store import Validation
 
+JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
+MARK = b"\xef\xbb\xbf"  # of UTF-8
+RESULTS_FILE = "results.jsonl"  # of DomainBed and SWAD
 LARGEST_FILE = 1 << 30  # bytes of a table or log; real ones have a few million
 # Called with checkpoints done and checkpoints in all.
 Progress = Callable[[int, int], None]
+
+
+class NoRecordsError(InputError):
+    """A log without one complete record: a run that has only just started."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +135,13 @@ class LoadedRun:
     where: str
     file: Path | None = None
     part: str = ""
+
+    @property
+    def is_of_callback(self) -> bool:
+        """Whether it is a log with the names under which callbacks of checkwise log."""
+        columns = self.trajectory.columns
+        own = any(column.startswith("checkwise/") for column in columns.values())
+        return own or (bool(columns) and "cwece" in self.trajectory.values)
 
 
 def build(make: Callable[..., Trajectory], where: str, *args: Any, **facts: Any) -> Trajectory:

@@ -21,11 +21,12 @@ from checkwise.readers import log
 from checkwise.readers.columns import EPOCH_COLUMNS, STEP_COLUMNS, Side, side, tokens
 from checkwise.readers.log import Log, Points, Trainer
 from checkwise.readers.request import Request
-from checkwise.readers.tables import AT_ONCE, RUN_COLUMNS
 from checkwise.records import EMPTY, FACTS, REQUIRED, Columns, check_sorting, is_validation_of
 
 # The cells under some names, row by row; every call begins at the first row.
 Rows = Callable[[Sequence[str]], Iterable[Sequence[Any]]]
+AT_ONCE = 1000  # rows that are turned into columns together
+RUN_COLUMNS = ("run", "dataset", "algorithm", "hparams_seed", "trial_seed")
 # How JSON that knows no such numbers spells them.
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.readers import stores
-from checkwise.readers.json_lines import NoRecordsError, flattened, parsed_or_none
+from checkwise.readers.json_lines import flattened, parsed_or_none
 from checkwise.readers.log import TRACKIO, Log
-from checkwise.readers.request import Request, size_of
+from checkwise.readers.request import NoRecordsError, Request, size_of
 from checkwise.readers.rows import log_of_records
 from checkwise.words import shown
 

@@ -17,9 +17,8 @@ import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.readers.csv_file import CsvFile, header_of, open_csv_file
-from checkwise.readers.json_lines import NoRecordsError
 from checkwise.readers.log import WANDB, Log, Points, each
-from checkwise.readers.request import Request, names_in
+from checkwise.readers.request import NoRecordsError, Request, names_in
 from checkwise.words import printable, shown
 
 BETWEEN = " - "  # a run and a metric

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from checkwise.errors import InputError
 from checkwise.readers.event_files import fields
-from checkwise.readers.json_lines import NoRecordsError, flattened, parsed_or_none
+from checkwise.readers.json_lines import flattened, parsed_or_none
 from checkwise.readers.log import WANDB, Log
-from checkwise.readers.request import Request, first_bytes, names_in, read_bytes
+from checkwise.readers.request import NoRecordsError, Request, first_bytes, names_in, read_bytes
 from checkwise.readers.rows import log_of_records
 from checkwise.readers.trackio import STEPS_OF_TRAINERS
 from checkwise.words import shown

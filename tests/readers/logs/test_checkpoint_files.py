@@ -14,7 +14,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.cli import main
-from checkwise.readers import checkpoint_names as checkpoint_folders
+from checkwise.readers import checkpoint_files
 from checkwise.readers import log as trainers
 from checkwise.readers.checkpoint_files import Checkpoints, find_checkpoints, steps_to_choose_from
 from checkwise.readers.log import Trainer
@@ -462,21 +462,13 @@ def test_a_link_to_a_checkpoint_elsewhere_is_a_checkpoint(tmp_path: Path) -> Non
     assert checkpoints.files == {8: str(tmp_path / "run" / "checkpoint-8")}
 
 
-def test_folders_with_too_many_names_are_not_listed_to_the_end(
+def test_a_pattern_leads_through_so_many_folders_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint_folders, "MOST_NAMES", 10)
+    monkeypatch.setattr(checkpoint_files, "MOST_FOLDERS", 10)
     put(tmp_path, *(f"checkpoints/epoch={n}.ckpt" for n in range(11)))
-    log = tmp_path / "metrics.csv"
-    checkpoints = find(log, trainers.LIGHTNING, range(11), by_epoch(*range(11)))
-    assert not checkpoints.files
-    assert "at most 10 names" in checkpoints.notes[0]
     with refused("unsupported: 10"):
-        find(log, trainers.LIGHTNING, range(11), pattern="checkpoints/epoch={epoch}.ckpt")
-    monkeypatch.setattr(checkpoint_folders, "MOST_NAMES", 100)
-    monkeypatch.setattr(checkpoint_folders, "MOST_FOLDERS", 10)
-    with refused("unsupported: 10"):
-        find(log, trainers.LIGHTNING, range(11), pattern="checkpoints/*/{epoch}.ckpt")
+        find(tmp_path / "a.csv", trainers.OTHER, [1], pattern="checkpoints/*/{epoch}.ckpt")
 
 
 def test_steps_without_a_checkpoint_are_left_out_unless_they_are_wanted() -> None:

@@ -62,7 +62,7 @@ def test_checkpoints_that_contradict_the_state_are_left_out(tmp_path: Path) -> N
     _state(tmp_path, OLDER)
     run = cw.load(tmp_path)
     assert _chosen_from(run) == {300: (0.6, "checkpoint-300"), 400: (0.61, "checkpoint-400")}
-    assert any(note.startswith("checkpoint-100, checkpoint-200 are left out") for note in run.notes)
+    assert any(note.startswith("left out: checkpoint-100, checkpoint-200") for note in run.notes)
 
 
 def test_without_a_state_of_the_run_two_trainings_are_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from checkwise.errors import InputError
-from checkwise.readers import csv_log, wandb_offline
+from checkwise.readers import csv_file, wandb_offline
 from checkwise.readers import wandb_csv as wandb_export
 from checkwise.readers.log import WANDB
 from tests.readers.logs.tracker_stores import MATERIAL, cells, logs_in
@@ -161,7 +161,7 @@ def test_a_history_is_read_along_the_steps_of_the_training(tmp_path: Path) -> No
         "2,2,3.5,1700000002,1.25,,400,2\n"
     )
     assert not wandb_export.recognises(path)
-    (log,) = logs_in(csv_log, path)
+    (log,) = logs_in(csv_file, path)
     assert log.trainer is WANDB
     assert log.axes == {"step": "train/global_step", "epoch": "train/epoch"}
     assert cells(log, "eval/loss") == [(200, 1.5), (400, 1.25)]
