@@ -102,7 +102,7 @@ REFUSED = {
     "--delta 200%": "0% … 100%",
     "--constraint f2 --delta 1%": "'f2'",
     "--param ties=newest": "earliest, latest … accuracy",
-    "--rule ac-early --param ties=latest": "ac-early … `ties`",
+    "--rule ac-early --param ties=latest": "ac-early … 'ties'",
     "--direction f1": "--direction … NAME=higher … NAME=lower … 'f1'",
     "--direction f1=up": "direction … f1 … 'up'",
     "--direction nll=higher": "lower … nll",

@@ -71,7 +71,7 @@ def test_the_choice_is_that_of_select_on_the_same_predictions(
     assert choosing.selection.score == pytest.approx(offline.score, rel=1e-9)
     assert choosing.selection.feasible_steps == offline.feasible_steps
     assert choosing.selection.ties == offline.ties  # said, as offline
-    stays = {*(offline.trajectory.steps if rule == "pure-nll" else offline.eligible_steps), 24}
+    stays = {*(offline.trajectory.steps if rule == "pure-nll" else offline.feasible_steps), 24}
     assert checkpoints(tmp_path) == stays
     ending = ".weights.h5" if only else ".keras"
     assert choosing.best_model_path.endswith(f"-step-{offline.step:06d}{ending}")
@@ -295,7 +295,7 @@ def test_never_more_checkpoints_on_disk_than_promised(tmp_path: Path) -> None:
 
     def counted(path: str) -> None:
         save(path)
-        feasible = 0 if choosing.selection is None else len(choosing.selection.eligible_steps)
+        feasible = 0 if choosing.selection is None else len(choosing.selection.feasible_steps)
         counts.append((feasible, len(checkpoints(tmp_path)) + 1))
 
     model.save = counted
@@ -304,7 +304,7 @@ def test_never_more_checkpoints_on_disk_than_promised(tmp_path: Path) -> None:
     assert len(counts) == 16
     assert all(there <= feasible + 2 for feasible, there in counts)
     assert choosing.selection is not None
-    assert len(checkpoints(tmp_path)) <= len(choosing.selection.eligible_steps) + 1
+    assert len(checkpoints(tmp_path)) <= len(choosing.selection.feasible_steps) + 1
 
 
 def test_what_is_held_out_is_never_read(tmp_path: Path) -> None:

@@ -64,10 +64,10 @@ def test_the_choice_is_that_of_select_on_the_same_predictions(tmp_path: Path, ru
     assert step_of(choosing.best_model_path) == offline.step
     assert float(choosing.best_model_score) == pytest.approx(offline.score, rel=1e-9)
     assert choosing.selection.feasible_steps == offline.feasible_steps
-    stays = {*(offline.trajectory.steps if rule == "pure-nll" else offline.eligible_steps), 24}
+    stays = {*(offline.trajectory.steps if rule == "pure-nll" else offline.feasible_steps), 24}
     assert {step_of(tmp_path / name) for name in checkpoints(tmp_path)} == stays
     assert {step_of(path) for path in choosing.best_k_models} == stays - {24} | (
-        {24} & set(offline.eligible_steps)
+        {24} & set(offline.feasible_steps)
     ) | ({24} if rule == "pure-nll" else set())
     assert step_of(choosing.last_model_path) == 24
     logged = running.callback_metrics
@@ -184,12 +184,12 @@ def test_never_more_checkpoints_on_disk_than_promised(tmp_path: Path) -> None:
 
         def on_train_batch_end(self, *arguments: Any) -> None:
             if choosing.selection is not None:
-                feasible = len(choosing.selection.eligible_steps)
+                feasible = len(choosing.selection.feasible_steps)
                 counts.append(("after", feasible, len(checkpoints(tmp_path / "run"))))
 
     class Logger(Classifier):
         def on_save_checkpoint(self, checkpoint: Any) -> None:
-            feasible = 0 if choosing.selection is None else len(choosing.selection.eligible_steps)
+            feasible = 0 if choosing.selection is None else len(choosing.selection.feasible_steps)
             counts.append(("before", feasible, len(checkpoints(tmp_path / "run")) + 1))
 
     choosing = callback(tmp_path, delta_pp=3)

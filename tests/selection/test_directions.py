@@ -7,7 +7,7 @@ import pytest
 import checkwise as cw
 from checkwise.metrics import METRICS
 from checkwise.selection import direction_of, known_direction
-from checkwise.selection.constraint import HIGHER, LOWER
+from checkwise.selection.directions import HIGHER, LOWER
 
 BETTER_HIGHER = (
     "accuracy val_acc val/top1 eval_top5 acc@1 f1 macro_f1 f1_score eval_f1 evalF1 F1Score"

@@ -134,7 +134,7 @@ def _sentences(s: Selection) -> list[str]:
     return [
         guarded_because(s) or because(s),
         in_examples(s),
-        str(near_miss(s) or ""),
+        near_miss(s),
         not_compared(s),
         *cautions(s),
         validated_on(s) if several else "",
@@ -292,7 +292,7 @@ def _runs(
         if name != _judged(runs[0]) and all(name in s.columns for s in runs):
             cells = [f"{s.columns[name][s.index]:.4g}" for s in runs]
             columns.append((called(runs[0].trajectory, name), cells))
-    near = [f"{len(s.eligible_steps)} of {len(s.trajectory)}" for s in runs]
+    near = [f"{len(s.feasible_steps)} of {len(s.trajectory)}" for s in runs]
     columns.append(("near-best", near))
     if any(s.path for s in runs):
         columns.append(("checkpoint", [s.path or "-" for s in runs]))

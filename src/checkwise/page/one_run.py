@@ -208,7 +208,7 @@ def _tiles(selection: Selection) -> Markup:
         gain = ": what you gain" * amount.endswith("more" if name == ACCURACY else "less")
         against = f"{value}; at the best by {first} {there.strip('()')}" if compared else beside
         cells.append((_capital(name) + gain, amount if compared else value, against))
-    near, total = len(selection.eligible_steps), len(selection.trajectory)
+    near, total = len(selection.feasible_steps), len(selection.trajectory)
     if near > 1:
         cells.append(("Chosen from", f"{near} of {total}", "checkpoints"))
     return el(

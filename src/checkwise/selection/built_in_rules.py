@@ -13,21 +13,34 @@ from typing import Any
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics import whole
+from checkwise.metrics import number, whole
 from checkwise.selection.columns import Columns
-from checkwise.selection.constrained import (
-    DELTA_PP,
-    OBJECTIVES,
-    Ranking,
-    accuracy_constrained,
-    check_params,
-)
-from checkwise.selection.constraint import Points, decimal
-from checkwise.selection.rulebook import Rank, Rule, register
-from checkwise.words import listed
+from checkwise.selection.constrained import DELTA_PP, OBJECTIVES, accuracy_constrained
+from checkwise.selection.constraint import ACCURACY, Points, decimal
+from checkwise.selection.ranking import Ranking
+from checkwise.selection.rulebook import Rank, Rule, check_objectives, register
+from checkwise.words import listed, shown
 
 LARGEST_SEED = 2**63 - 1
 RANDOM_SEED = 20260926
+
+
+def check_params(params: Mapping[str, Any]) -> None:
+    """Refuse parameters of :func:`accuracy_constrained` that it cannot use."""
+    if not isinstance(params["pareto"], bool | np.bool_):
+        raise InputError(f"Expected pareto to be true or false, but got {shown(params['pareto'])}.")
+    number(params["eta"], "eta", least=0, below=1)
+    q = params["q"]
+    known = isinstance(q, str | int | float | np.integer | np.floating) and not isinstance(q, bool)
+    if not known or q not in (1, 2, np.inf, "inf"):
+        raise InputError(f"Expected q to be 1, 2 or inf, but got {shown(q)}.")
+    objectives, constraint = check_objectives(params["objectives"]), params.get("constraint")
+    # Beside other objectives the constraint is a compromise; alone it makes δ do nothing.
+    if constraint != ACCURACY and tuple(objectives) == (constraint,):
+        raise InputError(
+            f"Expected another objective than the constraint, but both are {constraint}: its best "
+            "value would be chosen whatever the tolerance; name another objective."
+        )
 
 
 def source_accuracy(table: Columns) -> Ranking:
@@ -46,25 +59,17 @@ def random(table: Columns, *, delta_pp: Points = DELTA_PP, seed: int = RANDOM_SE
 
     The k-th feasible checkpoint is drawn with k = hash(seed, run) mod |Θ|.
     """
-    check_seed({"seed": seed})
+    import hashlib  # slow to import
+
+    def draw(identity: str) -> int:
+        return int.from_bytes(hashlib.sha256(f"{int(seed)}|{identity}".encode()).digest())
+
     feasible = np.atleast_2d(table.within(delta_pp))
     score = np.ones(feasible.shape)
     for row, identity in enumerate(table.identities):
         candidates = np.flatnonzero(feasible[row])
-        score[row, candidates[draw(seed, identity) % len(candidates)]] = 0.0
+        score[row, candidates[draw(identity) % len(candidates)]] = 0.0
     return Ranking(score.reshape(table["step"].shape), feasible.reshape(table["step"].shape))
-
-
-def check_seed(params: Mapping[str, Any]) -> None:
-    """Refuse a seed that :func:`random` cannot use."""
-    whole(params["seed"], "seed", most=LARGEST_SEED)
-
-
-def draw(seed: int, identity: str) -> int:
-    """A large number that looks random, the same for a run every time."""
-    import hashlib  # slow to import
-
-    return int.from_bytes(hashlib.sha256(f"{int(seed)}|{identity}".encode()).digest())
 
 
 def pure(table: Columns, *, metric: str) -> Ranking:
@@ -73,6 +78,17 @@ def pure(table: Columns, *, metric: str) -> Ranking:
     Uniform predictions are perfectly calibrated, so ECE and CwECE alone tend to choose step 0.
     """
     return Ranking(table.error(metric), ~table["diverged"])
+
+
+def pure_rule(metric: str) -> Rule:
+    """The rule ``pure-METRIC``."""
+    return Rule(
+        f"pure-{metric}",
+        f"smallest {metric} over the whole run, whatever the accuracy",
+        partial(pure, metric=metric),
+        needs=(metric,),
+        needs_accuracy=False,
+    )
 
 
 def last(table: Columns) -> Ranking:
@@ -95,25 +111,17 @@ def wald(table: Columns, *, threshold_pp: Points | None = None) -> Ranking:
     eligible = table.at_least(threshold_pp)
     if not np.all(eligible.any(axis=-1)):
         best = 100 * np.atleast_1d(np.nanmax(table["accuracy"], axis=-1))
-        short = np.atleast_1d(~eligible.any(axis=-1))
-        among = f" in {short.sum()} of {len(short)} runs" if len(short) > 1 else ""
         raise InputError(
-            f"No checkpoint reaches threshold_pp = {threshold_pp}{among}: the best mean source "
-            f"accuracy is {best.min():.2f} points; choose a lower threshold.",
+            f"No checkpoint reaches threshold_pp = {threshold_pp}: the best mean source accuracy "
+            f"is {best.min():.2f} points; choose a lower threshold.",
             code="empty",
         )
     return Ranking(table.error("ece"), eligible)
 
 
-def check_threshold(params: Mapping[str, Any]) -> None:
-    """Refuse a threshold that :func:`wald` cannot use; it says itself where there is none."""
-    if params["threshold_pp"] is not None:
+def _check_threshold(params: Mapping[str, Any]) -> None:
+    if params["threshold_pp"] is not None:  # the rule itself says where there is none
         decimal(params["threshold_pp"], "threshold_pp")
-
-
-def _aim(objectives: tuple[str, ...]) -> str:
-    one = len(objectives) == 1
-    return f"smallest {objectives[0]}" if one else f"nearest to the best {listed(objectives)}"
 
 
 _near_best = partial(Rule, constrained=True, prunable=True)
@@ -122,6 +130,11 @@ _near_best = partial(Rule, constrained=True, prunable=True)
 def _family(name: str, aim: str, rank: Rank, needs: tuple[str, ...] = ()) -> Rule:
     summary = f"within delta_pp of the best accuracy, {aim}"
     return _near_best(name, summary, rank, needs=needs, check=check_params)
+
+
+def _aim(objectives: tuple[str, ...]) -> str:
+    one = len(objectives) == 1
+    return f"smallest {objectives[0]}" if one else f"nearest to the best {listed(objectives)}"
 
 
 # In the order in which `checkwise rules` lists them.
@@ -140,25 +153,15 @@ _BUILT_IN = (
         "within delta_pp of the best accuracy, one reproducible draw",
         random,
         leaves_ties=False,
-        check=check_seed,
+        check=lambda params: whole(params["seed"], "seed", most=LARGEST_SEED),
     ),
-    *(
-        Rule(
-            f"pure-{metric}",
-            f"smallest {metric} over the whole run, whatever the accuracy",
-            partial(pure, metric=metric),
-            needs=(metric,),
-            ties_by_accuracy=False,
-            needs_accuracy=False,
-        )
-        for metric in ("ece", "cwece", "nll", "brier")
-    ),
+    *(pure_rule(metric) for metric in ("ece", "cwece", "nll", "brier")),
     Rule(
         "wald",
         "smallest ece among checkpoints with at least threshold_pp accuracy",
         wald,
         needs=("ece",),
-        check=check_threshold,
+        check=_check_threshold,
     ),
     Rule(
         "last",

@@ -23,19 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CalibratedChoice:
-    """How the chosen checkpoint is calibrated.
+    """How the chosen checkpoint is calibrated."""
 
-    Attributes:
-        fitted: the calibrator, with its state and conditions.
-        change: the cross-fitted change of the NLL.
-        sizes: source domain → examples and errors that it was fitted on.
-        digest: SHA-256 of their logits and labels.
-    """
-
-    fitted: Fitted
-    change: Change
-    sizes: Mapping[str, tuple[int, int]]
-    digest: str
+    fitted: Fitted  # the calibrator, with its state and conditions
+    change: Change  # the cross-fitted change of the NLL
+    sizes: Mapping[str, tuple[int, int]]  # source domain → examples and errors it was fitted on
+    digest: str  # SHA-256 of their logits and labels
 
     @classmethod
     def of(cls, fitted: Fitted, change: Change, logits: Logits) -> CalibratedChoice:
@@ -44,7 +37,28 @@ class CalibratedChoice:
         return cls(fitted, change, sizes, logits_digest(logits))
 
     def __str__(self) -> str:
-        return " ".join((done(self.fitted), *trust(self.fitted, self.change)))
+        """What is applied, its state and conditions, and what to expect on other examples."""
+        fitted, change = self.fitted, self.change
+        done = f"{fitted.name} is fitted."
+        if fitted.params is None:
+            done = f"{fitted.name} changes nothing."
+        elif fitted.temperature is not None:
+            nothing = "" if fitted.temperature != 1 else ", which changes nothing"
+            done = f"{fitted.name}: T = {fitted.temperature:.4f}{nothing}."
+        ends = (change.low, change.mean, change.high)
+        low, mean, high = (number(end, 4, signed=True) for end in ends)
+        whole = "" if change.groups is None else " of whole groups"
+        over = "" if change.groups is None else f" over {counted(change.groups, 'group')}"
+        sentences = [
+            done,
+            f"State: {fitted.state} ({counted(fitted.errors, 'error')} among "
+            f"{counted(fitted.n, 'validation example')}).",
+            *fitted.conditions,
+            f"On examples it was not fitted on (5 folds{whole}), {fitted.name} changes the NLL "
+            f"by {mean} [{low}, {high}]: the mean over {counted(change.n, 'example')} with its "
+            f"{change.level:.0%} interval{over}.",
+        ]
+        return " ".join(sentences)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for the JSON of a selection."""
@@ -59,10 +73,8 @@ class CalibratedChoice:
         from checkwise import __version__
 
         return {
-            **self.fitted.to_dict(),
+            **self.as_dict(),
             "checkwise": __version__,
-            "temperature": self.fitted.temperature,
-            "cross_fitted_change": self.change.as_dict(),
             "run": name,
             "key": selection.run and selection.run.as_dict(),
             "step": selection.step,
@@ -80,10 +92,7 @@ def calibrate_choice(
 ) -> CalibratedChoice:
     """Fit a calibrator to the source-validation logits of a chosen checkpoint.
 
-    Args:
-        logits: domain → logits and labels.
-        calibrator: its name.
-        groups: domain → the independent unit of each example, which stay together.
+    ``groups``: domain → the independent unit of each example; units stay together.
     """
     fitted = get_calibrator(calibrator).fit(logits)
     return CalibratedChoice.of(fitted, change_of(logits, fitted, groups), logits)
@@ -98,28 +107,3 @@ def logits_digest(logits: Logits) -> str:
             values = np.ascontiguousarray(array)
             sha.update(f"{domain}\0{values.dtype}{values.shape}".encode() + values.tobytes())
     return sha.hexdigest()
-
-
-def done(fitted: Fitted) -> str:
-    """What is applied, in a sentence."""
-    if fitted.params is None:
-        return f"{fitted.name} changes nothing."
-    if fitted.temperature is None:
-        return f"{fitted.name} is fitted."
-    verdict = "" if fitted.temperature != 1 else ", which changes nothing"
-    return f"{fitted.name}: T = {fitted.temperature:.4f}{verdict}."
-
-
-def trust(fitted: Fitted, change: Change) -> list[str]:
-    """The state, its conditions, and what to expect on other examples."""
-    interval = f"[{number(change.low, 4, signed=True)}, {number(change.high, 4, signed=True)}]"
-    whole = "" if change.groups is None else " of whole groups"
-    over = "" if change.groups is None else f" over {counted(change.groups, 'group')}"
-    return [
-        f"State: {fitted.state} ({counted(fitted.errors, 'error')} among "
-        f"{counted(fitted.n, 'validation example')}).",
-        *fitted.conditions,
-        f"On examples it was not fitted on (5 folds{whole}), {fitted.name} changes the NLL "
-        f"by {number(change.mean, 4, signed=True)} {interval}: the mean over "
-        f"{counted(change.n, 'example')} with its {change.level:.0%} interval{over}.",
-    ]

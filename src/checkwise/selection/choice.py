@@ -8,24 +8,16 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from math import inf, isinf
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.selection.constraint import (
-    ACCURACY,
-    FIXED,
-    Directions,
-    ToleranceKind,
-    check_directions,
-    check_tolerance,
-)
-from checkwise.selection.standing import Weights, check_weighting
+from checkwise.selection.constraint import ACCURACY, ToleranceKind
+from checkwise.selection.directions import Directions, check_directions
+from checkwise.selection.rulebook import Rule, check_objectives, get_rule
+from checkwise.selection.standing import Weights, check_weights
 from checkwise.words import printable, shown
-
-if TYPE_CHECKING:
-    from checkwise.selection.rulebook import Rule
 
 
 @dataclass(frozen=True)
@@ -72,25 +64,25 @@ class Choice:
         put("params", MappingProxyType(dict(self.params)))
         put("directions", MappingProxyType(check_directions(self.directions)))
         if self.params.get("objectives") is not None:
-            from checkwise.selection.constrained import check_objectives  # looks at columns
-
             check_objectives(self.params["objectives"])
-        check_weighting(self.weights, self.worst_domain)
-        if not isinstance(self.guard, bool):
-            raise InputError(f"Expected guard to be true or false, but got {shown(self.guard)}.")
-        kind = self.kind  # refuses what is no tolerance
-        if self.worst_domain and not kind.fixed:
+        for name in ("worst_domain", "guard"):
+            if not isinstance(getattr(self, name), bool):
+                got = shown(getattr(self, name))
+                raise InputError(f"Expected {name} to be true or false, but got {got}.")
+        check_weights(self.weights)
+        if self.worst_domain and not (self.weights == "equal" and self.kind.fixed):
+            got = shown(self.weights) if self.kind.fixed else f"tolerance {self.kind.name!r}"
             raise InputError(
-                f"Expected the mean over domains with tolerance {kind.name!r}, but got "
-                "worst_domain: it compares means; leave out one of the two, or use tolerance "
-                '"fixed".',
+                f"Expected equal weights and tolerance 'fixed' with worst_domain, but got {got}: "
+                "it stands for means; leave out one of the two.",
                 code="unsupported",
             )
+        _ = self.kind  # refuses what is no tolerance
         completed = {} if self.rule is None else self.complete(self.named)
         put("completed", MappingProxyType(completed))
 
     def __hash__(self) -> int:
-        rule = self.rule if self.rule is None or isinstance(self.rule, str) else self.rule.name
+        rule = self.rule.name if isinstance(self.rule, Rule) else self.rule
         return hash((rule, frozenset(self.params), self.guard, self.tolerance, self.alpha))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -115,34 +107,23 @@ class Choice:
     @property
     def named(self) -> Rule:
         """The rule itself, where one is named."""
-        from checkwise.selection.rulebook import (
-            get_rule,  # they look at columns, which take choices
-        )
-
         assert self.rule is not None
         return get_rule(self.rule)
 
     @cached_property
     def kind(self) -> ToleranceKind:
         """How it is decided which checkpoints are near the best."""
-        return check_tolerance(FIXED.name if self.tolerance is None else self.tolerance, self.alpha)
+        return ToleranceKind.of(self.tolerance, self.alpha)
 
     def complete(self, rule: Rule, further: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Every parameter of a rule, and ``further`` ones; refuses what does not go with it."""
         complete = rule.complete({**self.params, **(further or {})})
-        if self.kind.fixed:
-            return complete
-        if not rule.takes_tolerance:
+        by_accuracy = rule.takes_tolerance and rule.constraint(complete) == ACCURACY
+        if not (self.kind.fixed or by_accuracy):
             raise InputError(
-                f"Expected a rule with a tolerance for {self.kind.name!r}, but {rule.name} has "
-                "none: leave the tolerance out, or name a rule such as ac-nc.",
-                code="unsupported",
-            )
-        if (constraint := rule.constraint(complete)) != ACCURACY:
-            raise InputError(
-                f"Expected accuracy as the constraint of tolerance {self.kind.name!r}, but got "
-                f"{constraint}: it compares correct answers example by example; use tolerance "
-                '"fixed".',
+                f"Expected a rule with a tolerance of accuracy, such as ac-nc, for "
+                f"{self.kind.name!r}, which compares correct answers, but got {rule.name}: use "
+                'tolerance "fixed".',
                 code="unsupported",
             )
         return complete
@@ -172,10 +153,7 @@ class Choice:
 
     @classmethod
     def from_dict(cls, content: object) -> Choice:
-        """The choice of an ``as_dict`` that came from a file.
-
-        Raises:
-            InputError: it is none.
+        """The choice of an ``as_dict`` that came from a file; refuses what is none.
 
         Example:
             >>> Choice.from_dict({"rule": "ac-nc", "guard": False, "q": "inf"}).completed["q"]
@@ -226,24 +204,21 @@ _KINDS: Final[Mapping[str, Any]] = {
     "tolerance": str,
     "alpha": int | float,
 }
-_SHOWN_ALWAYS: Final = ("delta_pp", "delta")
 
 
 def not_usual(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that are no defaults, and the tolerance, as JSON has them."""
-    from checkwise.selection.rulebook import get_rule
-
     try:
         defaults = dict(get_rule(str(settings["rule"])).defaults)
     except InputError:  # a rule of somebody else's
         defaults = {}
-    usual = plain({**defaults, **USUAL, "tolerance": FIXED.name})
+    usual = plain({**defaults, **USUAL, "tolerance": "fixed"})
     return {
         name: value
         for name, value in plain(dict(settings)).items()
         if name != "rule"
         and value is not None
-        and (name in _SHOWN_ALWAYS or name not in usual or usual[name] != value)
+        and (name in ("delta_pp", "delta") or name not in usual or usual[name] != value)
     }
 
 

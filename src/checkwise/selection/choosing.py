@@ -1,11 +1,10 @@
-"""Metrics that a run does not carry but whose logits it has: computed when a rule asks for them."""
+"""``select``: the rule, what it needs of a run, and the guard behind it; for one run or many."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,40 +13,26 @@ from checkwise.metrics import METRICS, get_metric, is_metric
 from checkwise.records import Trajectory
 from checkwise.selection.choice import SETTINGS, Choice, in_words, not_usual
 from checkwise.selection.columns import Columns
-from checkwise.selection.constrained import Ranking, choose
-from checkwise.selection.constraint import ACCURACY, direction_of
+from checkwise.selection.constrained import choose
+from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.defaults import (
     DEFAULT_RULE,
     REFERENCE,
-    REMEDY,
     RuleWithReason,
     rule_of,
     unsplit,
     usable_rules,
 )
-from checkwise.selection.guard import WITHIN_PP, Guard, guards, order_of, saturated
+from checkwise.selection.guard import WITHIN_PP, Guard, guards, saturated
+from checkwise.selection.ranking import Ranking
 from checkwise.selection.result import Selection
 from checkwise.selection.rulebook import Rule, get_rule
-from checkwise.selection.wording import AS_SET, called, relative
 from checkwise.words import listed
 
-
-def with_measured(run: Trajectory, names: Iterable[str]) -> Trajectory:
-    """The run with those of the metrics that it lacks, where it has logits; else the run itself."""
-    absent = [name for name in names if name not in run.metrics and is_metric(name)]
-    if not absent or run.examples is None or not run.examples.has_logits:
-        return run
-    found = {name: np.full((len(run), len(run.domains)), np.nan) for name in absent}
-    for t in np.flatnonzero(~run.diverged).tolist():
-        saved = run.examples.logits(int(run.steps[t]))
-        for e, domain in enumerate(run.domains):
-            logits, labels = saved[domain]
-            for name in absent:
-                found[name][t, e] = get_metric(name)(logits=logits, labels=labels)
-    return replace(run, values={**run.values, **found})
-
-
 Key = TypeVar("Key", bound=Hashable)
+T = TypeVar("T")
+
+AS_SET = "as the callback was set"
 
 
 def select(
@@ -78,7 +63,7 @@ def select(
     if choice.rule is None and trajectory.chosen_by:
         return _as_trained(trajectory, choice)
     asked = rule_of(trajectory, choice)
-    trajectory = with_measured(trajectory, asked.rule.looks_at(asked.params))
+    trajectory = _measured(trajectory, asked.rule.looks_at(asked.params))
     check_needs(trajectory, asked, choice)
     return _chosen([trajectory], Columns.of(trajectory, choice), asked, choice)[0]
 
@@ -99,20 +84,76 @@ def select_many(
             "(`load_runs` returns one), or use `select` for a single run."
         )
     choice = Choice.of(rule, **settings)
-    groups: dict[tuple[str, ...], tuple[RuleWithReason, dict[Key, Trajectory]]] = {}
+    groups: dict[tuple[Any, ...], tuple[RuleWithReason, dict[Key, Trajectory]]] = {}
     chosen: dict[Key, Selection] = {}
     for key, run in runs.items():
         _check_trajectory(run)
-        if choice.rule is None and run.chosen_by:
+        asked = None
+        if choice.rule is not None or not run.chosen_by:
+            asked = _named(key, rule_of, run, choice)
+        if asked is None or not asked.rule.stackable:
             chosen[key] = _named(key, select, run, choice)
             continue
-        asked = _named(key, rule_of, run, choice)
-        alike_by = (asked.rule.name, asked.reason, repr(asked.params))
-        _, alike = groups.setdefault(alike_by, (asked, {}))
-        alike[key] = run
+        run = _measured(run, asked.rule.looks_at(asked.params))
+        _named(key, check_needs, run, asked, choice)
+        # Runs that have equally many checkpoints and the same metrics are ranked as one stack.
+        shape = (len(run), *sorted(run.metrics))
+        alike_by = (asked.rule.name, asked.reason, repr(asked.params), shape)
+        groups.setdefault(alike_by, (asked, {}))[1][key] = run
     for asked, alike in groups.values():
-        chosen |= _select_all(alike, asked, choice)
+        table = Columns.stack(list(alike.values()), choice)
+        chosen |= zip(alike, _chosen(list(alike.values()), table, asked, choice), strict=True)
     return {key: chosen[key] for key in runs}
+
+
+def _chosen(
+    runs: Sequence[Trajectory], table: Columns, asked: RuleWithReason, choice: Choice
+) -> list[Selection]:
+    """The choice in every run of a table, which has one run or a stack of them."""
+    rule, params = asked.rule, asked.params
+    ranking = rule.ranking(table, params)
+    indices = choose(ranking, table.order_by(rule.constraint(params)), ties=rule.ties(params))
+    rows = [ranking] if table["step"].ndim == 1 else [ranking.row(r) for r in range(len(runs))]
+    found = [
+        Selection(run, choice, rule, params, int(index), row, asked.reason)
+        for run, index, row in zip(runs, np.atleast_1d(indices), rows, strict=True)
+    ]
+    return [guarded(one) for one in found] if choice.guard else found
+
+
+def guarded(chosen: Selection, *, averaged: bool = False) -> Selection:
+    """The choice, or the earliest near-best checkpoint where validation is saturated.
+
+    ``averaged``: for an average, which takes every checkpoint near the best whatever the rule.
+    """
+    if chosen.guard_acted:
+        return chosen
+    table = chosen.columns
+    asked = averaged or guards(chosen.rule_used, chosen.params)
+    if not asked or ACCURACY not in table or chosen.constraint != ACCURACY or not saturated(table):
+        return replace(chosen, guard=Guard(acted=False, without=chosen.step))
+    near = table.within_points(WITHIN_PP)
+    return replace(
+        chosen,
+        index=int(np.argmax(near)),
+        ranking=Ranking(table["step"].astype(np.float64), near),
+        guard=Guard(acted=True, without=None if averaged else chosen.step),
+    )
+
+
+def _measured(run: Trajectory, names: Iterable[str]) -> Trajectory:
+    """The run with those of the metrics that it lacks, where it has logits; else the run itself."""
+    absent = [name for name in names if name not in run.metrics and is_metric(name)]
+    if not absent or run.examples is None or not run.examples.has_logits:
+        return run
+    found = {name: np.full((len(run), len(run.domains)), np.nan) for name in absent}
+    for t in np.flatnonzero(~run.diverged).tolist():
+        saved = run.examples.logits(int(run.steps[t]))
+        for e, domain in enumerate(run.domains):
+            logits, labels = saved[domain]
+            for name in absent:
+                found[name][t, e] = get_metric(name)(logits=logits, labels=labels)
+    return replace(run, values={**run.values, **found})
 
 
 def _as_trained(run: Trajectory, choice: Choice) -> Selection:
@@ -139,38 +180,63 @@ def _as_trained(run: Trajectory, choice: Choice) -> Selection:
         named = f"Rule {rule}, {AS_SET}: {in_words(run.chosen_by)}; name another with --rule."
         error.args = (f"{error} ({named})",)
         raise
-    return replace(chosen, reason=chosen.reason or _as_set(run, chosen))
-
-
-def _as_set(run: Trajectory, chosen: Selection) -> str:
-    """``as the callback was set: delta_pp 1``, and what the caller set otherwise."""
     before, now = not_usual(run.chosen_by), not_usual(chosen.settings)
-    changed = {
-        name: now.get(name) for name in {**before, **now} if before.get(name) != now.get(name)
-    }
-    kept = {name: value for name, value in before.items() if name not in changed}
-    words = in_words({"rule": chosen.rule, **kept})
-    said = f"{AS_SET}: {words}" if words else AS_SET
-    return f"{said}, but for {listed(sorted(changed))}" if changed else said
+    changed = [name for name in sorted({**before, **now}) if before.get(name) != now.get(name)]
+    kept = in_words({"rule": chosen.rule, **{n: v for n, v in before.items() if n not in changed}})
+    but = f", but for {listed(changed)}" if changed else ""
+    return replace(chosen, reason=chosen.reason or f"{AS_SET}{kept and f': {kept}'}{but}")
 
 
-def guarded(chosen: Selection, *, averaged: bool = False) -> Selection:
-    """The choice, or the earliest near-best checkpoint where validation is saturated.
+def check_needs(trajectory: Trajectory, asked: RuleWithReason, choice: Choice) -> None:
+    """Refuse a rule whose scores the run does not carry, and say which rules work."""
+    rule, there = asked.rule, trajectory.metrics
+    needs = rule.looks_at(asked.params)
+    carries = f"this run carries only {', '.join(there)}"
+    absent = [name for name in needs if name not in there]
+    if absent == [ACCURACY] and not rule.needs_accuracy:
+        raise MissingMetricError(
+            f"Expected accuracy to break ties by, but {carries}: break them by the earliest or "
+            "latest step."
+        )
+    if absent:
+        raise MissingMetricError(
+            f"Rule {rule.name} needs {', '.join(absent)}, but {carries}. "
+            f"{_what_works(absent, trajectory)}"
+        )
+    unknown = [name for name in choice.directions if name not in there]
+    if unknown:
+        raise InputError(
+            f"Expected the direction of a score of this run, but got that of {unknown[0]}, and "
+            f"{carries}: check the name.",
+            code="unknown",
+        )
+    pooled = [name for name in needs if name in unsplit(trajectory, choice)]
+    if pooled:
+        raise MissingMetricError(
+            f"This run carries {', '.join(pooled)} only as an equal mean over domains: other "
+            "weights or the worst domain need it per domain."
+        )
+    if not choice.kind.fixed and trajectory.examples is None:
+        raise InputError(
+            f"Expected what every validation example said for tolerance {choice.kind.name!r}, but "
+            "this run carries metrics alone: select from saved predictions (`checkwise predict` "
+            'makes them), train with `logits = "source"` in the study, or use tolerance "fixed".',
+            code="missing",
+        )
 
-    ``averaged``: for an average, which takes every checkpoint near the best whatever the rule.
-    """
-    if chosen.guard_acted:
-        return chosen
-    table = chosen.columns
-    asked = averaged or guards(chosen.rule_used, chosen.params)
-    if not asked or ACCURACY not in table or chosen.constraint != ACCURACY or not saturated(table):
-        return replace(chosen, guard=Guard(acted=False, without=chosen.step))
-    near = table.within_points(WITHIN_PP)
-    return replace(
-        chosen,
-        index=int(np.argmax(near)),
-        ranking=Ranking(table["step"].astype(np.float64), near),
-        guard=Guard(acted=True, without=None if averaged else chosen.step),
+
+def _what_works(absent: list[str], run: Trajectory) -> str:
+    working = ", ".join(usable_rules(run.metrics))
+    rules = f"Rules that work: {working}. " if working else ""
+    if run.columns and not any(name in METRICS for name in absent):
+        return f"{rules}If the log has the rest, read it with metrics={absent!r}."
+    if absent == [ACCURACY]:
+        return (
+            f"{rules}For another score in its place, name it, as in --constraint f1 --delta 0.5%."
+        )
+    return (
+        f"{rules}To get the rest, save the logits of every checkpoint as step-000100/<domain>.npz "
+        "(`checkwise predict` does) and select from that folder."
     )
 
 
@@ -184,100 +250,10 @@ def _check_trajectory(run: object) -> None:
     )
 
 
-def _select_all(
-    runs: Mapping[Key, Trajectory], asked: RuleWithReason, choice: Choice
-) -> dict[Key, Selection]:
-    """One rule on every run: runs that can be stacked are ranked together."""
-    if not asked.rule.stackable:
-        return {key: _named(key, select, run, choice) for key, run in runs.items()}
-    needs = asked.rule.looks_at(asked.params)
-    runs = {key: with_measured(run, needs) for key, run in runs.items()}
-    chosen: dict[Key, Selection] = {}
-    for keys in _alike(runs):
-        group = [runs[key] for key in keys]
-        for key, run in zip(keys, group, strict=True):
-            _named(key, check_needs, run, asked, choice)
-            if not choice.kind.fixed:
-                from checkwise.selection.paired import examples_for
-
-                _named(key, examples_for, run, choice.kind)
-        table = Columns.stack(group, choice)
-        chosen |= zip(keys, _chosen(group, table, asked, choice), strict=True)
-    return chosen
-
-
-def _chosen(
-    runs: Sequence[Trajectory], table: Columns, asked: RuleWithReason, choice: Choice
-) -> list[Selection]:
-    """The choice in every run of a table, which has one run or a stack of them."""
-    rule, params = asked.rule, asked.params
-    ranking = rule.ranking(table, params)
-    indices = choose(ranking, order_of(table, rule.constraint(params)), ties=rule.ties(params))
-    rows = [ranking] if table["step"].ndim == 1 else [ranking.row(r) for r in range(len(runs))]
-    found = [
-        Selection(run, choice, rule, params, int(index), row, asked.reason)
-        for run, index, row in zip(runs, np.atleast_1d(indices), rows, strict=True)
-    ]
-    return [guarded(one) for one in found] if choice.guard else found
-
-
-def check_needs(trajectory: Trajectory, asked: RuleWithReason, choice: Choice) -> None:
-    """Refuse a rule whose scores the run does not carry, and say which rules work."""
-    rule, params = asked.rule, asked.params
-    objectives = params.get("objectives", ())
-    if isinstance(objectives, str):
-        raise InputError(f"Expected objectives as a list of metrics, but got {objectives!r}.")
-    needs = rule.looks_at(params)
-    absent = [name for name in needs if name not in trajectory.metrics]
-    if absent == [ACCURACY] and not rule.needs_accuracy:
-        raise MissingMetricError(
-            "Expected accuracy to break ties by, but this run carries only "
-            f"{', '.join(trajectory.metrics)}: break them by the earliest or latest step."
-        )
-    if absent:
-        working = ", ".join(usable_rules(trajectory.metrics))
-        raise MissingMetricError(
-            f"Rule {rule.name} needs {', '.join(absent)}, but this run carries only "
-            f"{', '.join(trajectory.metrics)}. {_what_works(working, absent, trajectory)}"
-        )
-    for name in choice.directions:
-        if name not in trajectory.metrics:
-            raise InputError(
-                f"Expected the direction of a score of this run, but it carries "
-                f"{', '.join(trajectory.metrics)} and no {name}: check the name.",
-                code="unknown",
-            )
-    pooled = [name for name in needs if name in unsplit(trajectory, choice)]
-    if pooled:
-        raise MissingMetricError(
-            f"This run carries {', '.join(pooled)} only as an equal mean over domains: other "
-            "weights or the worst domain need it per domain."
-        )
-
-
-def _what_works(working: str, absent: list[str], run: Trajectory) -> str:
-    rules = f"Rules that work: {working}. " if working else ""
-    if run.columns and not any(name in METRICS for name in absent):
-        return f"{rules}If the log has the rest, read it with metrics={absent!r}."
-    if absent == [ACCURACY]:
-        return (
-            f"{rules}For another score in its place, name it, as in --constraint f1 --delta 0.5%."
-        )
-    return f"{rules}To get the rest, {REMEDY}."
-
-
-def _alike(runs: Mapping[Key, Trajectory]) -> list[list[Key]]:
-    """Keys grouped by what can be stacked: equally many checkpoints, the same metrics."""
-    groups: dict[tuple[int, tuple[str, ...]], list[Key]] = {}
-    for key, run in runs.items():
-        groups.setdefault((len(run), tuple(sorted(run.metrics))), []).append(key)
-    return list(groups.values())
-
-
-def _named(key: object, call: Any, *args: Any, **kwargs: Any) -> Any:
-    """Run a check for one run of many; a refusal says which run."""
+def _named(key: object, call: Callable[..., T], *args: Any) -> T:
+    """What concerns one run of many; a refusal says which run."""
     try:
-        return call(*args, **kwargs)
+        return call(*args)
     except MissingMetricError as error:
         raise MissingMetricError(f"Run {key}: {error}") from None
     except CheckwiseError as error:
@@ -291,11 +267,28 @@ def best_run(chosen: Sequence[Selection]) -> int | None:
     chose, or the rule looks at accuracy and time alone, the most accurate run is the best; of
     equals the first.
     """
-    first = chosen[0]
+    first, runs = chosen[0], [one.trajectory for one in chosen]
     alike = {(one.rule, repr(one.params), one.trajectory.domains) for one in chosen}
-    candidates = _candidates(chosen) if len(alike) == 1 else None
-    if candidates is None or (first.choice.weights == "sample" and candidates.counts is None):
+    sizes = {None if run.counts is None else tuple(run.counts) for run in runs}
+    if len(alike) > 1 or (first.choice.weights == "sample" and len(sizes) > 1):
         return None
+
+    def rows(kind: str) -> dict[str, list[Any]]:
+        """The metrics that all have, at what was chosen."""
+        tables = [getattr(run, kind) for run in runs]
+        return {
+            name: [table[name][one.index] for table, one in zip(tables, chosen, strict=True)]
+            for name in tables[0]
+            if all(name in table for table in tables)
+        }
+
+    candidates = Trajectory(
+        steps=range(len(chosen)),
+        domains=runs[0].domains,
+        values=rows("values"),
+        pooled=rows("pooled"),
+        counts=sizes.pop() if len(sizes) == 1 else None,
+    )
     rule, params = first.rule_used, dict(first.params)
     if not first.looked_at or any(one.guard_acted for one in chosen):
         rule, params = get_rule(REFERENCE), {}
@@ -303,81 +296,3 @@ def best_run(chosen: Sequence[Selection]) -> int | None:
         return None
     asked = replace(first.choice, rule=rule, params=params, guard=False, tolerance=None, alpha=None)
     return select(candidates, asked).index
-
-
-def _candidates(chosen: Sequence[Selection]) -> Trajectory:
-    """The chosen checkpoints as one run."""
-    runs = [one.trajectory for one in chosen]
-    sizes = {None if run.counts is None else tuple(run.counts) for run in runs}
-    return Trajectory(
-        steps=range(len(chosen)),
-        domains=runs[0].domains,
-        values=_rows(chosen, "values"),
-        pooled=_rows(chosen, "pooled"),
-        counts=sizes.pop() if len(sizes) == 1 else None,
-    )
-
-
-def _rows(chosen: Sequence[Selection], kind: str) -> dict[str, list[Any]]:
-    """The metrics that all have, at what was chosen."""
-    tables = [getattr(one.trajectory, kind) for one in chosen]
-    return {
-        name: [table[name][one.index] for table, one in zip(tables, chosen, strict=True)]
-        for name in tables[0]
-        if all(name in table for table in tables)
-    }
-
-
-WIDER: Final = Fraction(6, 5)
-NOTABLE: Final = 0.1  # of an objective
-
-
-@dataclass(frozen=True)
-class NearMiss:
-    """The choice under a wider tolerance, and how much better its objectives are."""
-
-    step: int
-    gap_pp: float
-    delta_pp: str
-    gains: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"Step {self.step} is {self.gap_pp:.2f} points below the best, just outside, with "
-            f"{listed(self.gains)}: --delta-pp {self.delta_pp} takes it."
-        )
-
-
-def near_miss(s: Selection) -> NearMiss | None:
-    """What a fifth more tolerance would choose, if it lies outside the tolerance as it is.
-
-    It has to be a tenth better in one objective at least, and worse in none.
-    """
-    by_points = "delta_pp" in s.params and s.constraint == ACCURACY and s.choice.kind.fixed
-    if s.guard_acted or not by_points or not s.tolerance_pp or not s.looked_at:
-        return None
-    delta_pp = f"{float(WIDER * s.tolerance_pp):g}"
-    params = {**s.params, "delta_pp": delta_pp}
-    other = select(s.trajectory, replace(s.choice, rule=s.rule_used, params=params, guard=False))
-    if s.feasible[other.index] or other.gap_pp is None:
-        return None
-    gains = {name: _gain(s, name, other.index) for name in s.looked_at}
-    if not all(gain >= 0 for gain in gains.values()) or max(gains.values()) < NOTABLE:
-        return None
-    words = tuple(
-        f"{100 * gain:.0f}% {_less(s, name)} {called(s.trajectory, name)}"
-        for name, gain in gains.items()
-        if gain >= NOTABLE
-    )
-    return NearMiss(other.step, other.gap_pp, delta_pp, words)
-
-
-def _gain(s: Selection, name: str, index: int) -> float:
-    """By what share of the choice's value another is better."""
-    values = s.columns[name]
-    change = relative(float(values[index]), float(values[s.index]))
-    return change if direction_of(name, s.choice.directions) == "higher" else -change
-
-
-def _less(s: Selection, name: str) -> str:
-    return "more" if direction_of(name, s.choice.directions) == "higher" else "less"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -12,16 +12,8 @@ from numpy.typing import NDArray
 
 from checkwise.errors import MissingMetricError
 from checkwise.records import Trajectory
-from checkwise.selection.choice import Choice
-from checkwise.selection.constraint import (
-    ACCURACY,
-    Points,
-    Tolerance,
-    decimal,
-    direction_of,
-    known_direction,
-    tolerance_of,
-)
+from checkwise.selection.constraint import ACCURACY, Points, Tolerance, decimal, tolerance_of
+from checkwise.selection.directions import direction_of, known_direction
 from checkwise.selection.standing import (
     BoolArray,
     FloatArray,
@@ -33,22 +25,20 @@ from checkwise.selection.standing import (
     weighted_mean,
 )
 
+if TYPE_CHECKING:
+    from checkwise.selection.choice import Choice
+
 _OF_ACCURACY: Final = (ACCURACY, "gap_pp", "order")
 
 
 @dataclass(frozen=True)
 class Weighted:
-    """One run under one weighting of its domains.
+    """One run under one weighting of its domains."""
 
-    Args:
-        arrays: ``step``, ``diverged`` and every metric but accuracy, [T].
-        standing: by accuracy; None without it.
-        errors: validation examples that each checkpoint gets wrong, over all domains, [T]; -1 where
-            that is not known. Without counts only a perfect score says that there is none.
-    """
-
-    arrays: Mapping[str, NDArray[Any]]
-    standing: Standing | None
+    arrays: Mapping[str, NDArray[Any]]  # `step`, `diverged` and every metric but accuracy, [T]
+    standing: Standing | None  # by accuracy; None without it
+    # Validation examples that each checkpoint gets wrong, over all domains, [T]; -1 where that is
+    # not known. Without counts only a perfect score says that there is none.
     errors: IntArray
 
     def taken(self, rows: Any) -> Weighted:
@@ -105,7 +95,10 @@ class Columns(Mapping[str, NDArray[Any]]):
     @classmethod
     def of(cls, run: Trajectory, choice: Choice | None = None) -> Columns:
         """The columns of one run; ``choice`` says how domains count and what is near the best."""
-        choice = choice or Choice()
+        if choice is None:
+            from checkwise.selection.choice import Choice  # whose rules look at columns
+
+            choice = Choice()
         return cls([weighted(run, choice)], choice, [run], stacked=False)
 
     @classmethod
@@ -163,24 +156,22 @@ class Columns(Mapping[str, NDArray[Any]]):
 
     def near_best(self, constraint: str, asked: Tolerance) -> BoolArray:
         """The feasible set: within a tolerance of the best value of any score."""
-        standings = self.standings(constraint)
-        if constraint != ACCURACY or self._choice.kind.fixed:
+        standings, choice = self.standings(constraint), self._choice
+        if constraint != ACCURACY or choice.kind.fixed:
             return self._shaped([one.near(asked) for one in standings])
         from checkwise.selection.paired import near_best  # where it is asked for
 
         return self._shaped(
             [
-                near_best(
-                    run, self._choice.kind, asked.allowed(one.best), self._choice.weights, one.order
-                )
+                near_best(run, choice.kind, asked.allowed(one.best), choice.weights, one.order)
                 for run, one in zip(self._runs, standings, strict=True)
             ]
         )
 
     def order_by(self, score: str) -> IntArray:
-        """0 for the best value of a score; equal values share a number."""
+        """0 for the best value of a score; equal values share a number, absent ones all."""
         if score == ACCURACY:
-            return self["order"]
+            return self["order"] if score in self else np.zeros(self["step"].shape, dtype=np.int64)
         return self._shaped([one.order for one in self.standings(score)])
 
     def standings(self, name: str) -> list[Standing]:

@@ -11,28 +11,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.errors import InputError
-from checkwise.metrics import number
 from checkwise.selection.columns import Columns
 from checkwise.selection.constraint import ACCURACY, Points, tolerance_of
+from checkwise.selection.ranking import Ranking, Ties, smallest
 from checkwise.selection.standing import BoolArray, FloatArray, IntArray
-from checkwise.words import shown
 
 Norm: TypeAlias = float | Literal["inf"]
-# Which of exactly tied checkpoints is taken; "accuracy": the one with the better constraint.
-Ties: TypeAlias = Literal["earliest", "latest", "accuracy"]
 
 DELTA_PP = 0.5
 Q = np.inf
 ETA = 1e-12
-
 OBJECTIVES: dict[str, tuple[str, ...]] = {
     "nc": ("nll", "cwece"),
     "ne": ("nll", "ece"),
@@ -41,29 +35,6 @@ OBJECTIVES: dict[str, tuple[str, ...]] = {
     "nll": ("nll",),
     "cwece": ("cwece",),
 }
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """What a rule says about every checkpoint, [T] or [R, T].
-
-    Args:
-        score: smaller is better.
-        eligible: the checkpoints that the rule may choose.
-        normalised: objective → value in [0, 1] over the feasible set, for rules that normalise.
-    """
-
-    score: FloatArray
-    eligible: BoolArray
-    normalised: Mapping[str, FloatArray] = field(default_factory=dict)
-
-    def row(self, r: int) -> Ranking:
-        """The ranking of one run of many."""
-        return Ranking(
-            self.score[r],
-            self.eligible[r],
-            {name: values[r] for name, values in self.normalised.items()},
-        )
 
 
 def accuracy_constrained(
@@ -90,9 +61,6 @@ def accuracy_constrained(
         delta: the tolerance δ of any constraint, instead of ``delta_pp``: ``"0.5%"`` of the best
             value, or an amount in the score's own units.
     """
-    check_params(
-        {"objectives": objectives, "q": q, "pareto": pareto, "eta": eta, "constraint": constraint}
-    )
     feasible = table.near_best(constraint, tolerance_of(delta_pp, delta))
     errors = np.stack([table.error(name) for name in objectives])
     with np.errstate(over="ignore"):  # of checkpoints that are not feasible
@@ -113,20 +81,11 @@ def normalise(errors: FloatArray, feasible: BoolArray, eta: float = ETA) -> Floa
 
 def distance(normalised: FloatArray, q: Norm) -> FloatArray:
     """D_q of [M, …, T] normalised objectives, over M."""
-    norm = _check_norm(q)
-    if norm == 1:
+    if q == 1:
         return np.asarray(normalised.sum(axis=0))
-    if norm == 2:
+    if q == 2:
         return np.asarray(np.sqrt((normalised**2).sum(axis=0)))
     return np.asarray(normalised.max(axis=0))
-
-
-def _check_norm(q: object) -> float:
-    norm = np.inf if isinstance(q, str) and q == "inf" else q
-    is_number = isinstance(norm, int | float | np.integer | np.floating)
-    if not is_number or isinstance(norm, bool) or norm not in (1, 2, np.inf):
-        raise InputError(f"Expected q to be 1, 2 or inf, but got {shown(q)}.")
-    return float(norm)
 
 
 def nondominated(errors: FloatArray, among: BoolArray) -> BoolArray:
@@ -134,49 +93,6 @@ def nondominated(errors: FloatArray, among: BoolArray) -> BoolArray:
     this, other = errors[..., :, None], errors[..., None, :]
     beaten = (other <= this).all(axis=0) & (other < this).any(axis=0) & among[..., None, :]
     return among & ~beaten.any(axis=-1)
-
-
-def check_params(params: Mapping[str, Any]) -> None:
-    """Refuse parameters of :func:`accuracy_constrained` that it cannot use."""
-    if not isinstance(params["pareto"], bool | np.bool_):
-        raise InputError(f"Expected pareto to be true or false, but got {shown(params['pareto'])}.")
-    number(params["eta"], "eta", least=0, below=1)
-    _check_norm(params["q"])
-    objectives = check_objectives(params["objectives"])
-    _check_other_objective(objectives, params.get("constraint", ACCURACY))
-
-
-def check_objectives(objectives: Any) -> Sequence[str]:
-    """The objectives themselves, if they are a list that names each metric once."""
-    names = objectives if isinstance(objectives, Sequence) else ()
-    if not names or isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise InputError(
-            f"Expected objectives as a list of metric names, but got {shown(objectives)}: "
-            'for example ["nll", "cwece"].'
-        )
-    if len(set(names)) < len(names):
-        raise InputError(f"Expected each objective once, but got {', '.join(names)}.")
-    return names
-
-
-def _check_other_objective(objectives: Sequence[str], constraint: str) -> None:
-    """The constraint beside other objectives is a compromise; alone it makes δ do nothing."""
-    if constraint != ACCURACY and tuple(objectives) == (constraint,):
-        raise InputError(
-            f"Expected another objective than the constraint, but both are {constraint}: its best "
-            "value would be chosen whatever the tolerance; name another objective."
-        )
-
-
-def check_ties(ties: object) -> Ties:
-    """A way to break ties, if it is one."""
-    for known in get_args(Ties):
-        if ties == known:
-            return known  # type: ignore[no-any-return]
-    raise InputError(
-        f"Expected ties to be {', '.join(get_args(Ties)[:-1])} or {get_args(Ties)[-1]}, but got "
-        f"{shown(ties)}."
-    )
 
 
 def choose(ranking: Ranking, order: IntArray, *, ties: Ties) -> NDArray[Any]:
@@ -190,25 +106,3 @@ def choose(ranking: Ranking, order: IntArray, *, ties: Ties) -> NDArray[Any]:
     if ties == "latest":
         return np.asarray(tied.shape[-1] - 1 - tied[..., ::-1].argmax(axis=-1))
     return np.asarray(tied.argmax(axis=-1))  # the first of them: steps increase
-
-
-def smallest(values: NDArray[Any], among: BoolArray) -> BoolArray:
-    """Where ``values`` is smallest among the marked entries."""
-    largest: Any = np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).max
-    best = np.where(among, values, largest).min(axis=-1, keepdims=True)
-    return np.asarray(among & (values == best))
-
-
-def positions(ranking: Ranking, order: IntArray, *, ties: Ties) -> IntArray:
-    """Rank of every checkpoint of one run, from 1; those not eligible follow, by ``order``."""
-    score = np.where(ranking.eligible, ranking.score, 0.0)
-    among_tied = {
-        "accuracy": order,
-        "earliest": np.zeros_like(order),
-        "latest": -np.arange(len(order)),
-    }
-    tie = np.where(ranking.eligible, among_tied[ties], order)
-    sequence = np.lexsort((tie, score, ~ranking.eligible))
-    rank = np.empty(len(sequence), dtype=np.int64)
-    rank[sequence] = np.arange(1, len(sequence) + 1)
-    return rank

@@ -15,8 +15,7 @@ from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 from checkwise.errors import InputError
-from checkwise.metrics import METRICS, Direction, error_level
-from checkwise.records import words
+from checkwise.metrics import error_level
 from checkwise.words import shown
 
 Points: TypeAlias = float | str | Decimal | Fraction  # percentage points
@@ -79,11 +78,10 @@ def read_delta(delta: object) -> Tolerance:
     text = delta.strip() if isinstance(delta, str) else delta
     relative = isinstance(text, str) and text.endswith("%")
     amount = decimal(str(text)[:-1].strip() if relative else text, "delta")
-    if amount < 0:
-        raise InputError(f"Expected delta of 0 or more, but got {shown(delta)}.")
     # Above 100% the edge would move back while the best improves.
-    if relative and amount > 100:
-        raise InputError(f"Expected delta between 0% and 100%, but got {shown(delta)}.")
+    if amount < 0 or (relative and amount > 100):
+        most = " and up to 100%" if relative else ""
+        raise InputError(f"Expected delta of 0 or more{most}, but got {shown(delta)}.")
     return Tolerance(amount / 100 if relative else amount, relative)
 
 
@@ -99,39 +97,28 @@ def check_constraint(params: Mapping[str, Any]) -> None:
         raise InputError(
             f"Expected the constraint as the name of a score, but got {shown(constraint)}."
         )
-    if "delta_pp" in params and constraint != ACCURACY:
+    in_points, asked = "delta_pp" in params, "delta" in params
+    if constraint != ACCURACY and (in_points or not asked):
+        got = "delta_pp is in points of accuracy" if in_points else "got none"
         raise InputError(
-            f"Expected a tolerance of {constraint}, but delta_pp is in points of accuracy: "
-            f"{_use_delta(constraint)}."
+            f"Expected how far from the best {constraint} a checkpoint may be, but {got}: use "
+            f"--delta 0.5% (of the best {constraint}) or --delta 0.005 (in its own units), in "
+            'Python delta="0.5%" or delta=0.005.',
+            code="value" if in_points else "missing",
         )
-    if "delta_pp" in params and "delta" in params:
+    if in_points and asked:
         raise InputError(
             f"Expected one tolerance, but got delta_pp {params['delta_pp']} and delta "
             f"{params['delta']}: leave out one of them.",
             code="ambiguous",
         )
-    if "delta" not in params:
-        if constraint != ACCURACY:
-            raise InputError(
-                f"Expected how far from the best {constraint} a checkpoint may be, but got no "
-                f"tolerance: {_use_delta(constraint)}.",
-                code="missing",
-            )
-        return
-    asked = read_delta(params["delta"])
-    if constraint == ACCURACY and not asked.relative and asked.amount > LARGEST_FRACTION:
+    delta = read_delta(params["delta"]) if asked else None
+    if delta and constraint == ACCURACY and not delta.relative and delta.amount > LARGEST_FRACTION:
         raise InputError(
             f"Expected delta of accuracy as a fraction up to {float(LARGEST_FRACTION)}, or in "
             f"percent of the best, but got {shown(params['delta'])}: half a point is 0.005, or "
             "delta_pp 0.5."
         )
-
-
-def _use_delta(constraint: str) -> str:
-    return (
-        f"use --delta 0.5% (of the best {constraint}) or --delta 0.005 (in its own units), in "
-        'Python delta="0.5%" or delta=0.005'
-    )
 
 
 ALPHA: Final = 0.05
@@ -146,11 +133,9 @@ TOLERANCE_OPTIONS: Final = ("tolerance", "alpha")
 
 @dataclass(frozen=True)
 class ToleranceKind:
-    """How it is decided which checkpoints are near the best.
+    """How it is decided which checkpoints are near the best: one of ``TOLERANCES``.
 
-    Args:
-        name: one of ``TOLERANCES``.
-        alpha: level of ``paired``; ``fixed`` has none.
+    ``alpha`` is the level of ``paired``; ``fixed`` has none.
 
     A checkpoint that was left out stays out, whatever is recorded later. ``fixed``: the best only
     rises. ``paired``: evidence against a checkpoint is a sum with one part per other checkpoint. A
@@ -161,6 +146,26 @@ class ToleranceKind:
     name: str = "fixed"
     alpha: float = ALPHA
 
+    @classmethod
+    def of(cls, name: str | None, alpha: float | None) -> ToleranceKind:
+        """The kind that a user named; fixed where there is no name."""
+        name = "fixed" if name is None else name
+        if not isinstance(name, str) or name not in TOLERANCES:
+            raise InputError(
+                f"Expected the tolerance to be one of {', '.join(TOLERANCES)}, but got "
+                f"{shown(name)}.",
+                code="unknown",
+            )
+        if alpha is None:
+            return cls(name)
+        if name == "fixed":
+            raise InputError(
+                f"Expected no alpha with tolerance {name!r}, which has no level, but got "
+                f"{shown(alpha)}: leave it out.",
+                code="unsupported",
+            )
+        return cls(name, error_level(alpha))
+
     @property
     def fixed(self) -> bool:
         """Whether accuracies alone decide."""
@@ -169,146 +174,3 @@ class ToleranceKind:
     def as_dict(self) -> dict[str, Any]:
         """As ``select`` takes it and as JSON and journals hold it; nothing where it is fixed."""
         return {} if self.fixed else {"tolerance": self.name, "alpha": self.alpha}
-
-
-FIXED: Final = ToleranceKind()
-
-
-def check_tolerance(name: object = "fixed", alpha: float | None = None) -> ToleranceKind:
-    """A way to decide what is near the best, if it is one.
-
-    Example:
-        >>> check_tolerance("paired", 0.1)
-        ToleranceKind(name='paired', alpha=0.1)
-    """
-    if not isinstance(name, str) or name not in TOLERANCES:
-        raise InputError(
-            f"Expected the tolerance to be one of {', '.join(TOLERANCES)}, but got {shown(name)}.",
-            code="unknown",
-        )
-    if alpha is not None and name == FIXED.name:
-        raise InputError(
-            f"Expected no alpha with tolerance {name!r}, which has no level, but got "
-            f"{shown(alpha)}: leave it out.",
-            code="unsupported",
-        )
-    return ToleranceKind(name, ALPHA if alpha is None else error_level(alpha))
-
-
-Directions = Mapping[str, Direction]
-
-HIGHER = frozenset((
-    "accuracy", "accuracies", "acc", "precision", "prec", "recall", "sensitivity", "specificity",
-    "tpr", "tnr",
-    "f1", "f2", "f1score", "fscore", "fbeta", "fmeasure", "auc", "auroc", "rocauc", "roc",
-    "auprc", "prauc", "ap", "map", "iou", "miou", "jaccard", "dice", "mcc", "matthews", "kappa",
-    "qwk", "r2", "rsquared", "pearson", "pearsonr", "spearman", "spearmanr", "correlation",
-    "ndcg", "mrr", "hit", "hits", "bleu", "sacrebleu", "rouge", "meteor", "chrf", "cider",
-    "bertscore", "psnr", "ssim", "likelihood", "reward", "success", "throughput", "fps",
-))  # fmt: skip
-LOWER = frozenset((
-    "loss", "nll", "ce", "xent", "crossentropy", "logloss", "error", "errors", "err",
-    "misclassification", "perplexity", "ppl", "bpb", "bpc", "wer", "cer", "eer", "ter", "mer",
-    "mae", "mse", "rmse", "mape", "smape", "ece", "cwece", "mce", "brier", "fid", "kid",
-    "lpips", "kl", "divergence", "distance", "regret", "cost", "penalty", "fpr", "fnr", "latency",
-    "time", "runtime", "seconds", "ms", "duration", "memory",
-))  # fmt: skip
-# They decide where no other word does: top5 is an accuracy, top5_error is not.
-HIGHER_ALONE = frozenset(("top", "topk"))
-# With one of these a name is no plain score: accuracy_std, loss_scale, neg_mean_squared_error.
-UNCLEAR = frozenset((
-    "drop", "gap", "decrease", "increase", "change", "delta", "diff", "difference", "degradation",
-    "std", "stdev", "stderr", "sem", "var", "variance", "ci", "scale", "weight", "coef", "count",
-    "neg", "negative", "minus", "inverse", "inv",
-))  # fmt: skip
-# Words that mean something else together than alone.
-PHRASES: Mapping[str, Direction] = {
-    "negative log likelihood": "lower",
-    "cross entropy": "lower",
-    "false positive rate": "lower",
-    "false negative rate": "lower",
-    "true positive rate": "higher",
-    "true negative rate": "higher",
-    "exact match": "higher",
-    "per second": "higher",
-    "per sec": "higher",
-}
-# As `records.held_out.words`, with the digits that belong to a word: evalF1, top5.
-_WITH_DIGITS = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*")
-
-
-def known_direction(name: str, directions: Directions | None = None) -> Direction | None:
-    """The direction of a score as far as it is known.
-
-    Args:
-        name: of a metric or a column.
-        directions: what the caller says of scores that are no registered metrics.
-
-    Example:
-        >>> [known_direction(name) for name in ("val/macro_f1", "eval_loss", "top5", "my_score")]
-        ['higher', 'lower', 'higher', None]
-        >>> known_direction("accuracy_loss") is None
-        True
-    """
-    if name in METRICS:
-        return METRICS[name].direction
-    if directions and name in directions:
-        return directions[name]
-    return _by_words(name)
-
-
-def direction_of(name: str, directions: Directions | None = None) -> Direction:
-    """The direction of a score; one that is not known is asked for."""
-    direction = known_direction(name, directions)
-    if direction is None:
-        raise InputError(
-            f"Expected to know whether a higher or a lower {name} is better, but its name does not "
-            f"say: add --direction {name}=higher or {name}=lower (in Python "
-            f'directions={{"{name}": "higher"}}).',
-            code="ambiguous",
-        )
-    return direction
-
-
-def check_directions(directions: object) -> dict[str, Any]:
-    """Directions as a caller gives them, refused where they are none or contradict a metric."""
-    if directions is None:
-        return {}
-    if not isinstance(directions, Mapping):
-        raise InputError(
-            'Expected directions by the name of the score, as {"reward": "higher"}, but got '
-            f"{shown(directions)}."
-        )
-    for name, direction in directions.items():
-        if direction not in ("higher", "lower"):
-            raise InputError(
-                f"Expected the direction of {name} as higher or lower, but got {shown(direction)}."
-            )
-        if name in METRICS and METRICS[name].direction != direction:
-            raise InputError(
-                f"Expected {METRICS[name].direction} as the direction of {name}, which is a metric "
-                f"of checkwise, but got {direction}: leave it out."
-            )
-    return dict(directions)
-
-
-def _by_words(name: str) -> Direction | None:
-    in_name = words(name)
-    with_digits = {part.lower() for part in _WITH_DIGITS.findall(name)}
-    run_together = set(re.findall(r"[a-z0-9]+", name.lower()))
-    spellings = {*in_name, *with_digits, *run_together}
-    spellings |= {part.rstrip("0123456789") for part in run_together}
-    said: set[Direction] = set()
-    for phrase, direction in PHRASES.items():
-        if f" {phrase} " in f" {' '.join(in_name)} ":
-            said.add(direction)
-            spellings -= set(phrase.split())
-    if spellings & UNCLEAR:
-        return None
-    if spellings & HIGHER:
-        said.add("higher")
-    if spellings & LOWER:
-        said.add("lower")
-    if not said and spellings & HIGHER_ALONE:
-        said.add("higher")
-    return said.pop() if len(said) == 1 else None

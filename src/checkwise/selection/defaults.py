@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from checkwise.errors import InputError, MissingMetricError
 from checkwise.records import Trajectory, headline
-from checkwise.selection.built_in_rules import pure
+from checkwise.selection.built_in_rules import pure_rule
 from checkwise.selection.choice import Choice
 from checkwise.selection.constraint import ACCURACY
 from checkwise.selection.rulebook import Rule, get_rule, rules
@@ -21,8 +20,6 @@ DEFAULT_RULE = "ac-nc"
 REFERENCE = "source-acc"
 # Best first; the last needs nothing but accuracy.
 PREFERRED = (DEFAULT_RULE, "ac-nll", "ac-cwece", "ac-ece", REFERENCE)
-# For runs that log a loss and no accuracy, such as those of language models.
-WITHOUT_ACCURACY = "pure-nll"
 # For scores that the user names; its objectives where only the constraint is named, best first.
 NAMED_SCORES = "ac"
 USUAL_OBJECTIVES = (("nll", "cwece"), ("ece",), ("loss",))
@@ -30,10 +27,6 @@ USUAL_OBJECTIVES = (("nll", "cwece"), ("ece",), ("loss",))
 DELTA = "1%"
 NO_ACCURACY = "there is no accuracy"
 OBJECTIVES_NAMED = "objectives were named"
-REMEDY = (
-    "save the logits of every checkpoint as step-000100/<domain>.npz (`checkwise predict` does) "
-    "and select from that folder"
-)
 
 
 @dataclass(frozen=True)
@@ -52,17 +45,14 @@ def rule_of(trajectory: Trajectory, choice: Choice) -> RuleWithReason:
     """The rule that a choice names, or the default one; with every parameter."""
     if choice.rule is not None:
         return RuleWithReason(choice.named, params=dict(choice.completed))
-    found = default_rule(trajectory, choice)
+    found = _default_rule(trajectory, choice)
     return replace(found, params=choice.complete(found.rule, found.params))
 
 
-def default_rule(trajectory: Trajectory, choice: Choice) -> RuleWithReason:
+def _default_rule(trajectory: Trajectory, choice: Choice) -> RuleWithReason:
     """The rule ``ac`` where scores are named, else the first of ``PREFERRED`` that the run allows.
 
-    Raises:
-        MissingMetricError: a parameter was given that only a rule with more metrics takes.
-        InputError: there is neither accuracy, nor one score in its place, nor a loss, and no
-            constraint was named.
+    A parameter that only a rule with more metrics takes is refused.
     """
     params, pooled = choice.params, set(unsplit(trajectory, choice))
     usable = [name for name in trajectory.metrics if name not in pooled]
@@ -140,49 +130,27 @@ def _without_accuracy(usable: list[str]) -> tuple[Rule, dict[str, Any]]:
         return get_rule(NAMED_SCORES), params
     alone = scores or [name for name in [loss] if name]
     if len(alone) == 1:
-        return _pure(alone[0]), {}
-    if scores:
-        raise InputError(
-            f"Expected accuracy or one score in its place, but this run has {listed(scores)}: say "
-            f"which has to be near its best, as in --constraint {scores[0]} --delta {DELTA} "
-            f"--objectives {loss or scores[1]}.",
-            code="ambiguous",
-        )
-    first, *others = usable or ["f1"]
+        name = alone[0]
+        known = rules().get(f"pure-{name}")
+        return known or replace(pure_rule(name), summary=f"best {name} over the whole run"), {}
+    constraint, *others = scores or usable or ["f1"]
+    got = f"has {listed(scores)}" if scores else f"carries {', '.join(usable) or 'neither'}"
     raise InputError(
-        "Expected accuracy or nll to choose by, but this run carries "
-        f"{', '.join(usable) or 'neither for every domain'}: say which score has to be near its "
-        f"best and what to choose by then, as in --constraint {first} --delta 0.5% --objectives "
-        f"{(others or ['nll'])[0]}.",
-        code="missing",
-    )
-
-
-def _pure(metric: str) -> Rule:
-    """The best value of one score; of the NLL, the rule of that name."""
-    if metric == "nll":
-        return get_rule(WITHOUT_ACCURACY)
-    return Rule(
-        f"pure-{metric}",
-        f"best {metric} over the whole run",
-        partial(pure, metric=metric),
-        needs=(metric,),
-        ties_by_accuracy=False,
-        needs_accuracy=False,
+        f"Expected accuracy, one score in its place, or nll to choose by, but this run {got}: say "
+        f"which score has to be near its best and what to choose by then, as in --constraint "
+        f"{constraint} --delta {DELTA} --objectives {loss or (others or ['nll'])[0]}.",
+        code="ambiguous" if scores else "missing",
     )
 
 
 def _reason(absent: list[str], usable: list[str], pooled: set[str]) -> str:
-    names = " and ".join(absent)
+    them = "it" if len(absent) == 1 else "them"
     if pooled.intersection(absent):
         verb = "is" if len(absent) == 1 else "are"
         return (
-            f"{names} {verb} not logged for every domain; {DEFAULT_RULE} needs {_pronoun(absent)}"
+            f"{' and '.join(absent)} {verb} not logged for every domain; {DEFAULT_RULE} needs "
+            f"{them}"
         )
-    if usable == ["accuracy"]:
-        return f"there is accuracy alone; {DEFAULT_RULE} needs {names} too"
-    return f"there is no {' and no '.join(absent)}; {DEFAULT_RULE} needs {_pronoun(absent)}"
-
-
-def _pronoun(names: list[str]) -> str:
-    return "it" if len(names) == 1 else "them"
+    if usable == [ACCURACY]:
+        return f"there is accuracy alone; {DEFAULT_RULE} needs {' and '.join(absent)} too"
+    return f"there is no {' and no '.join(absent)}; {DEFAULT_RULE} needs {them}"

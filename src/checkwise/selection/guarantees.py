@@ -6,7 +6,7 @@ best *measured* accuracy has a *population* accuracy within δ + 2r of the best 
     r = 100·√( log(2T/α)/2 · Σ_e w_e²/n_e )
 
 by Hoeffding's inequality and a union bound over the T checkpoints. Where a run tells what every
-example said, a bound on differences between checkpoints (``paired_bound.py``) stands beside it.
+example said, a bound on differences between checkpoints stands beside it.
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ class Guarantee:
         bound_pp: δ + 2r: how far the chosen checkpoint may be below the best one, in points. With a
             tolerance that follows from the data, its measured gap stands for δ where it is larger.
         quantity: the accuracy that is bounded.
-        conditions: what has to hold.
-        not_promised: what the bound does not say.
+        conditions, not_promised: what has to hold, and what the bound does not say.
         paired: the bound by the examples that all checkpoints share, several times narrower; None
             where the run does not tell what every example said.
     """
@@ -173,20 +172,23 @@ def guarantee(s: Selection, alpha: float, paired: bool) -> Guarantee:
             f"Rule {s.rule} does not keep accuracy within a tolerance of the best, so no "
             "bound holds; source-acc and the ac- rules have one."
         )
-    if s.trajectory.counts is None:
+    run, counts = s.trajectory, s.trajectory.counts
+    if counts is None:
         raise NoGuaranteeError(
             "The bound needs the number of validation examples per domain, which this run "
             "does not carry: add a column `n`, or --n to a log."
         )
-    counts = s.trajectory.counts.tolist()
     if s.choice.worst_domain:
-        radius = worst_domain_radius(s.trajectory.evaluated, counts, alpha)
+        radius = worst_domain_radius(run.evaluated, counts.tolist(), alpha)
         quantity = "worst-domain source accuracy"
     else:
-        shares = [float(w) for w in domain_weights(s.trajectory, s.choice.weights)]
-        radius = source_accuracy_radius(s.trajectory.evaluated, counts, alpha, shares)
+        shares = [float(w) for w in domain_weights(run, s.choice.weights)]
+        radius = source_accuracy_radius(run.evaluated, counts.tolist(), alpha, shares)
         quantity = "mean source accuracy"
     from checkwise.sure import paired_bound
 
-    shared = paired_bound(s.trajectory, s.index, s.choice, alpha) if paired else None
-    return Guarantee(alpha, radius, s.allowed_pp + 2 * radius, quantity, paired=shared)
+    shared = paired_bound(run, s.index, s.choice, alpha) if paired else None
+    delta = float(s.tolerance_pp)
+    if not (s.choice.kind.fixed or s.guard_acted):
+        delta = max(delta, s.gap_pp or 0.0)
+    return Guarantee(alpha, radius, delta + 2 * radius, quantity, paired=shared)

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from checkwise.selection.columns import Columns
 from checkwise.selection.constrained import choose
 from checkwise.selection.constraint import ACCURACY
+from checkwise.selection.rulebook import Rule
 from checkwise.selection.standing import BoolArray, IntArray
-
-if TYPE_CHECKING:
-    from checkwise.selection.rulebook import Rule
 
 FEW_ERRORS: Final = 5
 SAFER: Final = "ac-early"  # looks at accuracy and time alone
@@ -28,29 +26,18 @@ WITHIN_PP: Final = "0.5"  # of the best accuracy, whatever tolerance the rule wa
 
 @dataclass(frozen=True)
 class Saturation:
-    """How many errors validation has left.
-
-    Args:
-        errors: validation examples that the most accurate checkpoint gets wrong, over all domains;
-            of equally accurate ones the earliest.
-        examples: validation examples; None where only a perfect score says that there is no error.
-    """
+    """How many errors validation has left: those of the earliest most accurate checkpoint."""
 
     errors: int
-    examples: int | None
+    examples: int | None  # None where only a perfect score says that there is no error
 
 
 @dataclass(frozen=True)
 class Guard:
-    """What the guard did about a choice.
+    """What the guard did about a choice."""
 
-    Args:
-        acted: whether the choice is the earliest checkpoint near the best, instead of the rule's.
-        without: the step that the rule itself chooses; None where it stands for an average.
-    """
-
-    acted: bool
-    without: int | None
+    acted: bool  # whether the choice is the earliest checkpoint near the best
+    without: int | None  # the step that the rule itself chooses; None where it is an average
 
 
 def saturated(table: Columns) -> BoolArray:
@@ -72,7 +59,7 @@ def choices(
     if guard and ACCURACY in table and guards(rule, params) and (few := saturated(table)).any():
         earliest = np.argmax(table.within_points(WITHIN_PP), axis=-1)
         return np.where(few, earliest, choices(rule, params, table))
-    order = order_of(table, rule.constraint(params))
+    order = table.order_by(rule.constraint(params))
     chosen = choose(rule.ranking(table, params), order, ties=rule.ties(params))
     return np.asarray(chosen, dtype=np.int64)
 
@@ -102,10 +89,3 @@ def may_be_chosen(
     if guard and guards(rule, params):
         eligible = eligible | table.within_points(WITHIN_PP)
     return eligible
-
-
-def order_of(table: Columns, score: str) -> IntArray:
-    """The order of the checkpoints by a score; all alike where the runs do not carry it."""
-    if score == ACCURACY and score not in table:
-        return np.zeros(table["step"].shape, dtype=np.int64)
-    return table.order_by(score)

@@ -198,7 +198,7 @@ class LiveSelection:
         if all(record.step in self._without_weights or record.diverged for record in records):
             return chosen
         # Without the best, others are near-best, which may be gone too.
-        while gone := self._without_weights.intersection(chosen.eligible_steps):
+        while gone := self._without_weights.intersection(chosen.feasible_steps):
             steps = listed([str(step) for step in sorted(gone)])
             note = f"left out, because the weights were deleted: {steps}"
             trajectory = _without(trajectory, frozenset(gone), note)

@@ -9,22 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.errors import InputError
-from checkwise.records import Examples, Trajectory
+from checkwise.records import Trajectory
 from checkwise.selection.constraint import ToleranceKind
 from checkwise.selection.standing import BoolArray, FloatArray, IntArray, domain_weights
 from checkwise.statistics import Resample, Stratified, not_shown_worse
-
-NEEDS_EXAMPLES: Final = (
-    "select from saved predictions (`checkwise predict` makes them), train with "
-    '`logits = "source"` in the study, or use tolerance "fixed"'
-)
 
 _MASKS: WeakKeyDictionary[Trajectory, dict[Any, BoolArray]] = WeakKeyDictionary()
 
@@ -34,12 +28,7 @@ def near_best(
 ) -> BoolArray:
     """Which checkpoints are near the best by what their examples say, [T].
 
-    Args:
-        run: has to carry examples.
-        kind: any but ``fixed``.
-        delta: the tolerance as a fraction of 1.
-        weights: how domains count.
-        order: 0 for the best measured accuracy, compared exactly; these always stay.
+    ``delta`` is a fraction of 1. Those with ``order`` 0, the best measured accuracy, always stay.
     """
     shares = domain_weights(run, weights)
     remembered = _MASKS.setdefault(run, {})
@@ -75,7 +64,8 @@ class Comparison:
         """The comparison of a run; ``weights`` [E] say how domains count."""
         # Evidence against a checkpoint stays evidence when the weights of the other are gone, and
         # which weights remain may depend on the examples.
-        examples = examples_for(run, kind).evaluated
+        assert run.examples is not None  # `check_needs` refused runs without
+        examples = run.examples.evaluated
         there = np.flatnonzero(~examples.diverged)
         answers = tuple(one[there].astype(np.float64) for one in examples.correct)
         return cls(
@@ -107,14 +97,3 @@ class Comparison:
             growing=self.evaluated is None,
         )
         return near[self.chosen_from]
-
-
-def examples_for(run: Trajectory, kind: ToleranceKind) -> Examples:
-    """The examples of a run, refused where it has none."""
-    if run.examples is None:
-        raise InputError(
-            f"Expected what every validation example said for tolerance {kind.name!r}, but this "
-            f"run carries metrics alone: {NEEDS_EXAMPLES}.",
-            code="missing",
-        )
-    return run.examples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -12,20 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.metrics import Direction
+from checkwise.errors import InputError, NoGuaranteeError
+from checkwise.metrics import METRICS, Direction, Metric
 from checkwise.records import RunKey, Trajectory
-from checkwise.selection.choice import Choice
+from checkwise.selection.choice import Choice, plain
 from checkwise.selection.columns import Columns
-from checkwise.selection.constrained import Ranking, Ties, positions
-from checkwise.selection.constraint import (
-    ACCURACY,
-    Tolerance,
-    direction_of,
-    known_direction,
-    tolerance_of,
-)
+from checkwise.selection.constraint import ACCURACY, Tolerance, decimal, tolerance_of
 from checkwise.selection.constraint import tolerance as points_of
-from checkwise.selection.guard import WITHIN_PP, Guard, Saturation, order_of
+from checkwise.selection.directions import direction_of, known_direction
+from checkwise.selection.guard import WITHIN_PP, Guard, Saturation
+from checkwise.selection.ranking import Ranking, positions
 from checkwise.selection.rulebook import Rule
 from checkwise.selection.standing import BoolArray
 
@@ -39,7 +35,9 @@ FOLDS: Final = 10  # of optimism
 REPEATS: Final = 10
 LEVEL: Final = 0.95
 
-NEAR = 1e-9
+NEAR: Final = 1e-9  # scores that no data can tell apart
+# Parameters that a user may write as text, so that they mean the decimal that was written.
+DECIMALS: Final = ("delta_pp", "threshold_pp", "delta")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +62,7 @@ class Selection:
         )
         return (
             f"<Selection {self.rule}: step {self.step}, {by_accuracy}"
-            f"{len(self.eligible_steps)} eligible of {len(self.trajectory)}>"
+            f"{len(self.feasible_steps)} eligible of {len(self.trajectory)}>"
         )
 
     @property
@@ -153,18 +151,13 @@ class Selection:
         return ScoreAtChoice(name, direction, value, best, max(gap, 0.0))
 
     @cached_property
-    def eligible_steps(self) -> tuple[int, ...]:
-        """Steps that the rule could have chosen."""
-        return tuple(self.trajectory.steps[self.ranking.eligible].tolist())
-
-    @property
     def feasible_steps(self) -> tuple[int, ...]:
-        """The eligible steps under their name in JSON; with a tolerance, the feasible set.
+        """Steps that the rule could have chosen: with a tolerance the feasible set.
 
-        A rule without a tolerance (``pure-nll``) has no feasible set: this then lists every step
-        that it could have chosen. ``pareto=True`` leaves out the dominated steps.
+        A rule without one (``pure-nll``) has every step that did not diverge. ``pareto=True``
+        leaves out the dominated steps.
         """
-        return self.eligible_steps
+        return tuple(self.trajectory.steps[self.ranking.eligible].tolist())
 
     @cached_property
     def ties(self) -> tuple[int, ...]:
@@ -206,13 +199,8 @@ class Selection:
     @cached_property
     def rank(self) -> Any:
         """Rank of every checkpoint, 1 for the chosen one."""
-        order = order_of(self.columns, self.constraint)
-        return positions(self.ranking, order, ties=self.ties_broken_by)
-
-    @property
-    def ties_broken_by(self) -> Ties:
-        """Which of exactly tied checkpoints was taken."""
-        return self.rule_used.ties(self.params)
+        order = self.columns.order_by(self.constraint)
+        return positions(self.ranking, order, ties=self.rule_used.ties(self.params))
 
     @cached_property
     def table(self) -> Any:
@@ -259,7 +247,7 @@ class Selection:
         How sure is said where the run carries the logits of its validation examples; that takes
         some seconds.
         """
-        from checkwise.selection.explaining import explain
+        from checkwise.selection.wording import explain
         from checkwise.sure import how_sure  # only where it is asked for
 
         fitted = "" if self.calibration is None else f"Calibrated: {self.calibration}"
@@ -275,7 +263,7 @@ class Selection:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the reader noted about the run, and whether the tolerance is finer than the data."""
-        from checkwise.selection.explaining import coarse
+        from checkwise.selection.wording import coarse
 
         note = coarse(self)
         return (*self.trajectory.notes, note) if note else self.trajectory.notes
@@ -290,14 +278,7 @@ class Selection:
         """How often the rule would choose each checkpoint, had the validation examples been others.
 
         Examples are drawn again within their domains (whole groups where they are known), and the
-        whole rule is run on every draw.
-
-        Args:
-            draws, seed: how many times, and the seed of the draws.
-            progress: called with the number of draws that are done.
-
-        Raises:
-            MissingMetricError: the run does not carry what every validation example said.
+        whole rule is run on every draw. ``progress`` is called with the number of draws done.
         """
         from checkwise.sure import stability
 
@@ -323,24 +304,13 @@ class Selection:
     def guarantee(self, alpha: float = 0.05, *, paired: bool = True) -> Guarantee:
         """The bounds on population source accuracy, with their conditions.
 
-        Args:
-            alpha: probability that a bound fails.
-            paired: also compare the checkpoints example by example, where the run tells what every
-                example said; that may read its saved predictions.
-
-        Raises:
-            NoGuaranteeError: the rule does not constrain accuracy, or counts are not known.
+        ``paired`` also compares the checkpoints example by example, where the run tells what every
+        example said; that may read its saved predictions. Where the rule does not constrain
+        accuracy, or counts are not known, there is none (``NoGuaranteeError``).
         """
         from checkwise.selection.guarantees import guarantee
 
         return guarantee(self, alpha, paired)
-
-    @property
-    def allowed_pp(self) -> float:
-        """How far below the best measured accuracy the choice may be, or is."""
-        delta = float(self.tolerance_pp)
-        fixed = self.choice.kind.fixed or self.guard_acted
-        return delta if fixed else max(delta, self.gap_pp or 0.0)
 
     @property
     def tolerance_pp(self) -> Fraction:
@@ -380,9 +350,69 @@ class Selection:
 
         ``paired`` adds the bound by shared examples, which may read saved predictions.
         """
-        from checkwise.selection.as_json import record
+        try:
+            bound = self.guarantee(alpha, paired=paired).as_dict()
+        except NoGuaranteeError as error:
+            bound = {"alpha": alpha, "bound_pp": None, "reason": str(error)}
+        domains = list(self.trajectory.domains)
+        return {
+            "step": self.step,
+            "rule": self.rule,
+            "rule_reason": self.reason or None,
+            "params": {name: _logged(name, value) for name, value in self.params.items()},
+            **self.choice.kind.as_dict(),
+            "weights": plain(self.choice.weights),
+            "worst_domain": self.choice.worst_domain,
+            "score": None if self.guard_acted else self.score,  # the guard takes the earliest
+            "accuracy": self.accuracy,
+            "gap_pp": self.gap_pp,
+            **self._constraint_as_dict(),
+            "feasible_steps": list(self.feasible_steps),
+            "ties": list(self.ties),
+            "near_ties": list(self.near_ties),
+            "path": self.path,
+            "checkpoints": len(self.trajectory),
+            "diverged": self.trajectory.n_diverged,
+            "domains": domains,
+            "validation": domains,
+            **({"columns": dict(self.trajectory.columns)} if self.trajectory.columns else {}),
+            "notes": list(self.notes),
+            "digest": self.digest,
+            "guard": self._guard_as_dict(),
+            "guarantee": bound,
+            **({} if self.calibration is None else {"calibration": self.calibration.as_dict()}),
+            **self._offered_by(),
+        }
 
-        return record(self, alpha, paired)
+    def _constraint_as_dict(self) -> dict[str, Any]:
+        """The constraint, unless it is accuracy with a tolerance in points."""
+        if self._asked is None or "delta" not in self.params or self.judged_by is None:
+            return {}
+        delta = _logged("delta", self.params["delta"])
+        return {"constraint": {**asdict(self.judged_by), "delta": delta}}
+
+    def _guard_as_dict(self) -> dict[str, Any] | None:
+        """What the guard found and did; None where it is off."""
+        if self.guard is None:
+            return None
+        state = self.saturation
+        return {
+            "acted": self.guard.acted,
+            "errors": None if state is None else state.errors,
+            "examples": None if state is None else state.examples,
+            "without": self.guard.without,
+        }
+
+    def _offered_by(self) -> dict[str, Any]:
+        """Which installed packages the rule and its metrics came from, if any did."""
+        used: list[tuple[str, Rule | Metric]] = [("rule", self.rule_used)]
+        used += [("metric", METRICS[name]) for name in self.looked_at if name in METRICS]
+        offered = [
+            {"kind": kind, "name": thing.name, **asdict(thing.origin)}
+            for kind, thing in used
+            if thing.origin is not None
+        ]
+        return {"offered_by": offered} if offered else {}
 
     def to_json(self) -> str:
         """``as_dict`` as one line of strict JSON."""
@@ -398,3 +428,14 @@ class ScoreAtChoice:
     value: float
     best: float
     gap: float
+
+
+def _logged(name: str, value: Any) -> Any:
+    """A parameter in JSON: a decimal that was written as text is a number."""
+    if name not in DECIMALS or not isinstance(value, str):
+        return plain(value)
+    try:
+        exact = decimal(value, name)
+    except InputError:  # a share, or a rule of the user's own that takes words
+        return value
+    return int(exact) if exact.denominator == 1 else float(exact)

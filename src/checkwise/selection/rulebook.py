@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from checkwise.errors import CheckwiseError, InputError
 from checkwise.metrics import is_metric
 from checkwise.plugins import Origin, register_offered
 from checkwise.selection.columns import Columns
-from checkwise.selection.constrained import Ranking, Ties, accuracy_constrained, check_ties
+from checkwise.selection.constrained import accuracy_constrained
 from checkwise.selection.constraint import (
     ACCURACY,
     CONSTRAINT_PARAMS,
@@ -24,8 +24,9 @@ from checkwise.selection.constraint import (
     tolerance,
     tolerance_of,
 )
+from checkwise.selection.ranking import Ranking, Ties
 from checkwise.selection.standing import BoolArray
-from checkwise.words import points
+from checkwise.words import listed, points, shown
 
 Rank = Callable[..., Ranking]
 TIES = "ties"
@@ -45,11 +46,11 @@ class Rule:
             source-accuracy bound applies.
         prunable: checkpoints that fall below the tolerance can be deleted for good, because no
             later record can make them eligible or change the choice among the rest.
-        ties_by_accuracy: equal scores go to the higher accuracy before the earlier step.
         stackable: ``rank`` accepts a stack of runs.
-        names_one: it names one checkpoint and says nothing of the order of the others.
-        leaves_ties: several checkpoints may have the best score, so ``ties`` can be set.
-        needs_accuracy: it looks at accuracy, unless another constraint is set.
+        leaves_ties: several checkpoints may have the best score, so ``ties`` can be set; else it
+            names one and may say nothing of the order of the others.
+        needs_accuracy: it looks at accuracy, unless another constraint is set, and breaks ties by
+            it.
         check: refuses values of its parameters, before there is a run.
         origin: the installed package that offers it, if one does.
     """
@@ -60,12 +61,10 @@ class Rule:
     needs: tuple[str, ...] = ()
     constrained: bool = False
     prunable: bool = False
-    ties_by_accuracy: bool = True
     stackable: bool = True
-    names_one: bool = False
     leaves_ties: bool = True
     needs_accuracy: bool = True
-    check: Callable[[Mapping[str, Any]], None] | None = None
+    check: Callable[[Mapping[str, Any]], object] | None = None
     origin: Origin | None = None
 
     @property
@@ -80,27 +79,18 @@ class Rule:
         return CONSTRAINT_PARAMS if function is accuracy_constrained else ()
 
     @cached_property
-    def _parameters(self) -> list[inspect.Parameter]:
-        return list(inspect.signature(self.rank).parameters.values())
-
-    @property
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> Mapping[str, Any]:
         """Parameters a caller may set, with their defaults."""
         return {
             p.name: p.default
-            for p in self._parameters
+            for p in inspect.signature(self.rank).parameters.values()
             if p.kind is p.KEYWORD_ONLY and p.name not in self.fixed
         }
 
     @property
     def takes_tolerance(self) -> bool:
         """Whether a tolerance decides what it may choose."""
-        return "delta_pp" in self.defaults or self.takes_any
-
-    @property
-    def takes_any(self) -> bool:
-        """Whether the rule accepts parameters it does not name (``**params``)."""
-        return any(p.kind is p.VAR_KEYWORD for p in self._parameters)
+        return "delta_pp" in self.defaults
 
     def complete(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """All parameters with defaults filled in; refuses ones the rule does not take."""
@@ -111,14 +101,17 @@ class Rule:
         }
         for name in given:
             if not self.accepts(name):
-                raise InputError(self._refusal(name), code="unknown")
+                takes = ", ".join([*self.defaults, *[TIES] * self.breaks_ties]) or "none"
+                raise InputError(
+                    f"Rule {self.name} has no parameter {name!r}; it takes: {takes}.",
+                    code="unknown",
+                )
         defaults = {n: value for n, value in self.defaults.items() if n not in self.optional}
         if self.optional:
             check_constraint(given)
             if "delta" in given:
                 defaults.pop("delta_pp", None)
-        if self.breaks_ties and TIES in given:
-            check_ties(given[TIES])
+        self.ties(given)  # refuses other words
         complete = {**defaults, **given}
         for name, value in complete.items():
             if value is inspect.Parameter.empty:
@@ -131,18 +124,23 @@ class Rule:
 
     def accepts(self, name: str) -> bool:
         """Whether a parameter of that name can be set."""
-        return name in self.defaults or self.takes_any or (name == TIES and self.breaks_ties)
+        return name in self.defaults or (name == TIES and self.breaks_ties)
 
     @property
     def breaks_ties(self) -> bool:
         """Whether ``ties`` says which of several best checkpoints it takes."""
-        return self.leaves_ties and not self.names_one and TIES not in self.defaults
+        return self.leaves_ties and TIES not in self.defaults
 
     def ties(self, params: Mapping[str, Any]) -> Ties:
         """How the best of equal scores is found, under complete parameters."""
-        if self.breaks_ties and TIES in params:
-            return check_ties(params[TIES])
-        return "accuracy" if self.ties_by_accuracy else "earliest"
+        if not (self.breaks_ties and TIES in params):
+            return "accuracy" if self.needs_accuracy or not self.leaves_ties else "earliest"
+        asked = params[TIES]
+        if asked not in get_args(Ties):
+            known = listed(get_args(Ties), "or")
+            raise InputError(f"Expected ties to be {known}, but got {shown(asked)}.")
+        ties: Ties = asked
+        return ties
 
     def constraint(self, params: Mapping[str, Any]) -> str:
         """The score by which a checkpoint is near-best or not, under complete parameters."""
@@ -169,12 +167,18 @@ class Rule:
         asked = tolerance_of(params.get("delta_pp", 0), params.get("delta"))
         return table.near_best(self.constraint(params), asked)
 
-    def _refusal(self, name: str) -> str:
-        if name == TIES:
-            reason = "names one checkpoint" if self.names_one else "leaves no ties"
-            return f"Rule {self.name} takes no `ties`, because it {reason}: leave it out."
-        takes = ", ".join(self.defaults) or "none"
-        return f"Rule {self.name} has no parameter {name!r}; it takes: {takes}."
+
+def check_objectives(objectives: Any) -> Sequence[str]:
+    """The objectives themselves, if they are a list that names each metric once."""
+    names = objectives if isinstance(objectives, Sequence) else ()
+    if not names or isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise InputError(
+            f"Expected objectives as a list of metric names, but got {shown(objectives)}: "
+            'for example ["nll", "cwece"].'
+        )
+    if len(set(names)) < len(names):
+        raise InputError(f"Expected each objective once, but got {', '.join(names)}.")
+    return names
 
 
 _RULES: dict[str, Rule] = {}
@@ -202,26 +206,18 @@ def get_rule(name: str | Rule) -> Rule:
     if isinstance(name, Rule):
         return name
     if not isinstance(name, str) or not is_rule(name):
+        import difflib  # slow to import
+
+        alike = difflib.get_close_matches(str(name), list(_known()), n=1)
+        meant = f": did you mean {alike[0]}?" if alike else "."
+        plain, _, kind = str(name).rpartition("-")
+        if plain in _known() and kind in TOLERANCES:  # as `study compare` names a row
+            meant = f": use the rule {plain} with --param tolerance={kind}."
         raise InputError(
-            f"Expected one of the rules {', '.join(_known())}, but got {str(name)!r}"
-            f"{_what_exists(str(name))}",
+            f"Expected one of the rules {', '.join(_known())}, but got {str(name)!r}{meant}",
             code="unknown",
         )
     return _known()[name]
-
-
-def _what_exists(name: str) -> str:
-    """The end of a refusal: that a tolerance is an option of its own, or the nearest name."""
-    rule, _, ending = name.rpartition("-")
-    if rule in _known() and ending in TOLERANCES:
-        return (
-            f": what counts as near the best is an option, --param tolerance={ending} (in Python "
-            f"tolerance={ending!r}), beside the rule {rule}."
-        )
-    import difflib  # slow to import
-
-    alike = difflib.get_close_matches(name, list(_known()), n=1)
-    return f": did you mean {alike[0]}?" if alike else "."
 
 
 def is_rule(name: str) -> bool:
@@ -277,17 +273,16 @@ def rule(
             raise InputError(
                 f"Rule {name!r} says it is constrained, so it needs a parameter `delta_pp`."
             )
-        summary = (inspect.getdoc(choose) or "A user's rule.").splitlines()[0]
         return register(
             Rule(
                 name,
-                summary,
+                (inspect.getdoc(choose) or "A user's rule.").splitlines()[0],
                 rank=_ranks(choose, name, constrained=constrained),
                 needs=needs,
                 constrained=constrained,
                 prunable=prunable,
                 stackable=False,
-                names_one=True,
+                leaves_ties=False,
                 needs_accuracy=constrained,
             )
         )
@@ -310,15 +305,10 @@ def _ranks(choose: Callable[..., int], name: str, *, constrained: bool) -> Rank:
                 f"{error} ({settings or 'no parameters'}): mend the rule, or change its parameters."
             ) from error
         at = table["step"] == step
-        if not np.any(at):
+        if not np.any(at) or table["diverged"][at].any():
             raise InputError(
-                f"Rule {name!r} has to return a step of the run, but returned {step!r}; "
-                f"the steps are {table['step'].tolist()}."
-            )
-        if table["diverged"][at].any():
-            raise InputError(
-                f"Rule {name!r} chose step {step}, which diverged: leave out the steps where "
-                "table['diverged'] is true."
+                f"Expected rule {name!r} to return a step of the run that did not diverge, but got "
+                f"{step!r}; the steps are {table['step'][~table['diverged']].tolist()}."
             )
         eligible = table.within(params["delta_pp"]) if constrained else ~table["diverged"]
         if not eligible[at].all():

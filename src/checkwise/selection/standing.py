@@ -8,7 +8,7 @@ tolerance: what 1e-9 points are to an accuracy near 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -33,37 +33,25 @@ SLACK = Fraction(1, 10**11)
 _LARGEST_UNIT = 2**62
 
 
-def check_weighting(weights: Weights, worst_domain: bool) -> None:
-    """Refuse what is not a weighting, and weights together with ``worst_domain``."""
-    if not isinstance(weights, str | Mapping):
-        raise InputError(_no_weighting(weights))
-    if not isinstance(worst_domain, bool):
+def check_weights(weights: Weights) -> None:
+    """Refuse what does not say how domains count."""
+    named = isinstance(weights, str) and weights in ("equal", "sample")
+    if not (named or isinstance(weights, Mapping)):
         raise InputError(
-            f"Expected worst_domain to be true or false, but got {shown(worst_domain)}."
+            f"Expected weights 'equal', 'sample' or a weight per domain, but got {shown(weights)}."
         )
-    if worst_domain and weights != "equal":
-        raise InputError(
-            f"Expected equal weights with worst_domain, but got {shown(weights)}: the worst domain "
-            "has no weights; leave out one of the two.",
-            code="unsupported",
-        )
-
-
-def _no_weighting(weights: object) -> str:
-    return f"Expected weights 'equal', 'sample' or a weight per domain, but got {shown(weights)}."
 
 
 def domain_weights(trajectory: Trajectory, weights: Weights) -> tuple[Fraction, ...]:
-    """One weight per domain, adding up to 1.
+    """One weight per domain, adding up to 1: "equal", by "sample" size, or as they are given.
 
-    Args:
-        weights: "equal", "sample" (by number of examples), or a weight for every domain by name.
-            A weight for a domain that the run holds out is ignored.
+    A weight for a domain that the run holds out is ignored.
     """
+    check_weights(weights)
     names = trajectory.domains
     if weights == "equal":
         return (Fraction(1, len(names)),) * len(names)
-    if weights == "sample":
+    if isinstance(weights, str):
         if trajectory.counts is None:
             raise InputError(
                 "Expected the number of examples per domain for weights 'sample', but this run has "
@@ -72,8 +60,6 @@ def domain_weights(trajectory: Trajectory, weights: Weights) -> tuple[Fraction, 
             )
         total = int(trajectory.counts.sum())
         return tuple(Fraction(n, total) for n in trajectory.counts.tolist())
-    if not isinstance(weights, Mapping):
-        raise InputError(_no_weighting(weights))
     held_out = trajectory.key.held_out if trajectory.key is not None else ()
     if set(weights) - set(held_out) != set(names):
         raise InputError(
@@ -103,21 +89,13 @@ def weighted_mean(values: FloatArray, shares: tuple[Fraction, ...]) -> FloatArra
 
 @dataclass(frozen=True)
 class Standing:
-    """One score of one run's checkpoints.
+    """One score of one run's checkpoints, [T]."""
 
-    Args:
-        units: the score, [T], as larger is better: whole numbers over ``denominator``, or floats.
-        diverged: checkpoints that are not compared, [T].
-        denominator: of whole numbers; None for floats.
-        direction: of the score; its units are negated where lower is better.
-        by_points: accuracy, whose slack is an amount and no share.
-    """
-
-    units: NDArray[Any]
-    diverged: BoolArray
-    denominator: int | None = None
-    direction: Direction = "higher"
-    by_points: bool = True
+    units: NDArray[Any]  # as larger is better: whole numbers over the denominator, or floats
+    diverged: BoolArray  # checkpoints that are not compared
+    denominator: int | None = None  # None for floats
+    direction: Direction = "higher"  # of the score; its units are negated where lower is better
+    by_points: bool = True  # accuracy, whose slack is an amount and no share
 
     @cached_property
     def _top(self) -> Any:
@@ -136,13 +114,21 @@ class Standing:
 
     @cached_property
     def order(self) -> IntArray:
-        """Dense rank, 0 for the best value, equal where values are equal, [T]."""
+        """Dense rank, 0 for the best value, equal where values are equal but for the slack, [T]."""
         slack = float(SLACK)
         if self.denominator is not None:
             slack = 0
         elif not self.by_points:
             slack *= abs(float(self._top))
-        return dense_order(self.units, self.diverged, slack)
+        order = np.full(len(self.units), len(self.units), dtype=np.int64)
+        there = np.flatnonzero(~self.diverged)
+        sequence = there[np.argsort(-self.units[there], kind="stable")]
+        rank, head = -1, inf
+        for t, value in zip(sequence.tolist(), self.units[sequence].tolist(), strict=True):
+            if value < head - slack:
+                rank, head = rank + 1, value
+            order[t] = rank
+        return order
 
     def near(self, asked: Tolerance) -> BoolArray:
         """The feasible set: not diverged, and no further from the best than the tolerance."""
@@ -191,12 +177,7 @@ class Standing:
 
 
 def nearest_float(exact: Fraction) -> float:
-    """The float nearest to a fraction, infinite where there is none; it keeps their order.
-
-    Example:
-        >>> nearest_float(Fraction(1, 3)), nearest_float(Fraction(-(10**400)))
-        (0.3333333333333333, -inf)
-    """
+    """The float nearest to a fraction, infinite where there is none; it keeps their order."""
     try:
         return float(exact)
     except OverflowError:
@@ -209,6 +190,16 @@ def by_score(values: FloatArray, diverged: BoolArray, direction: Direction) -> S
     return Standing(units, diverged, direction=direction, by_points=False)
 
 
+def in_whole_numbers(
+    run: Trajectory, counts: Sequence[int], weights: Weights, worst_domain: bool
+) -> tuple[int, list[int]]:
+    """A denominator of mean accuracies, and what a correct answer in each domain adds over it."""
+    weight = (Fraction(1),) * len(counts) if worst_domain else domain_weights(run, weights)
+    each = [w / n for w, n in zip(weight, counts, strict=True)]
+    denominator = lcm(*(share.denominator for share in each))
+    return denominator, [int(share * denominator) for share in each]
+
+
 def by_accuracy(run: Trajectory, weights: Weights, worst_domain: bool) -> Standing:
     """Compare the checkpoints of a run by mean accuracy, or by that of their worst domain."""
     if run.correct is None or run.counts is None:
@@ -217,30 +208,10 @@ def by_accuracy(run: Trajectory, weights: Weights, worst_domain: bool) -> Standi
         return Standing(
             accuracy.min(axis=1) if worst_domain else weighted_mean(accuracy, shares), run.diverged
         )
-    counts = run.counts.tolist()
-    if worst_domain:
-        denominator = lcm(*counts)
-        factors = [denominator // n for n in counts]
-    else:
-        each = [w / n for w, n in zip(domain_weights(run, weights), counts, strict=True)]
-        denominator = lcm(*(share.denominator for share in each))
-        factors = [int(share * denominator) for share in each]
+    denominator, factors = in_whole_numbers(run, run.counts.tolist(), weights, worst_domain)
     # Gaps multiply units by 100, and sums of them must fit as well.
     fits = denominator < _LARGEST_UNIT // 10**9
     correct = run.correct.astype(np.int64 if fits else object)
     scaled = correct * np.array(factors, dtype=correct.dtype)
     units = scaled.min(axis=1) if worst_domain else scaled.sum(axis=1)
     return Standing(units, run.diverged, denominator)
-
-
-def dense_order(units: NDArray[Any], diverged: BoolArray, slack: float) -> IntArray:
-    """Ranks from the largest down; those no more than the slack below the first share its rank."""
-    order = np.full(len(units), len(units), dtype=np.int64)
-    there = np.flatnonzero(~diverged)
-    sequence = there[np.argsort(-units[there], kind="stable")]
-    rank, head = -1, inf
-    for t, value in zip(sequence.tolist(), units[sequence].tolist(), strict=True):
-        if value < head - slack:
-            rank, head = rank + 1, value
-        order[t] = rank
-    return order

@@ -118,7 +118,7 @@ class _Choosing:
         return replace(
             outcome_at(key, self.usable[winner], (step,), columns),
             run=winner,
-            eligible=len(selection.eligible_steps),
+            eligible=len(selection.feasible_steps),
             score=selection.score,
         )
 
@@ -130,7 +130,7 @@ class _Choosing:
         columns = selection.columns if alike else Columns.of(own, selection.choice)
         return replace(
             outcome_at(key, own, steps, columns),
-            eligible=len(selection.eligible_steps),
+            eligible=len(selection.feasible_steps),
             score=float("nan") if expected else selection.score,
             selection=selection,
         )

@@ -172,7 +172,6 @@ REFINE = Rule(
     "smallest NLL after each checkpoint's own temperature, which it is deployed with",
     _smallest_refined,
     needs=(REFINED,),
-    ties_by_accuracy=False,
     needs_accuracy=False,
 )
 AC_REFINE = Rule(

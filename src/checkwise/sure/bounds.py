@@ -56,14 +56,7 @@ def optimism(
     level: float = LEVEL,
     seed: int = 0,
 ) -> dict[str, Corrected]:
-    """Accuracy and NLL of the chosen checkpoint, corrected for having been chosen.
-
-    Args:
-        s: the choice.
-        folds, repeats: the examples of each domain are split into so many parts, so many times.
-        level: of the interval.
-        seed: of splits and draws.
-    """
+    """What :meth:`Selection.optimism` returns."""
     whole(folds, "folds", least=2)
     whole(repeats, "repeats", least=1, most=MOST_DRAWS)
     number(level, "level", above=0, below=1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from math import ceil, floor, lcm
+from math import ceil, floor
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +29,7 @@ from checkwise.selection import (
     decimal,
     direction_of,
     domain_weights,
+    in_whole_numbers,
 )
 from checkwise.selection import tolerance as points_of
 from checkwise.statistics import TOGETHER, resampled_counts, stream_seed
@@ -42,9 +43,7 @@ _ROWS_AT_ONCE: Final = 512
 class Drawn:
     """Metrics of a run's checkpoints in D samples of its validation examples.
 
-    Args:
-        run: a run with examples.
-        counts: per domain [D, n_e], how often each example is in each sample.
+    ``counts`` [D, n_e] of every domain say how often each example is in each sample.
     """
 
     def __init__(self, run: Trajectory, counts: Sequence[Counts]):
@@ -55,11 +54,6 @@ class Drawn:
 
     def __len__(self) -> int:
         return len(self.sizes)
-
-    @property
-    def equal_sizes(self) -> bool:
-        """Whether every sample has as many examples of each domain as the run."""
-        return bool((self.sizes == [len(row[0]) for row in self.examples.correct]).all())
 
     def correct(self) -> IntArray:
         """Correct predictions in every sample, [D, T, E]."""
@@ -92,7 +86,12 @@ class Drawn:
 
     def _measure(self, names: Sequence[str], where: BoolArray) -> None:
         """Compute metrics from logits, a checkpoint at a time."""
-        check_logits(self.run, names)
+        if not self.examples.has_logits:
+            raise MissingMetricError(
+                f"Expected logits for {', '.join(names)}, but this run keeps only which examples "
+                f"were right: rules that look at {ACCURACY} alone work, or keep the logits too "
+                '(logits = "source", or a predictions folder).'
+            )
         where = where & ~self.run.diverged
         for name in names:
             if name not in self._values:
@@ -114,16 +113,12 @@ class Drawn:
             fast = [name for name in names if name in RESAMPLED]
             settings = self.run.metric_settings
             found = resampled(fast, counts, logits=logits, labels=labels, **settings)
-            found |= {n: _one_by_one(n, counts, logits, labels) for n in names if n not in fast}
+            for name in set(names).difference(fast):  # no function of sums
+                metric, chosen = get_metric(name), (np.repeat(np.arange(len(c)), c) for c in counts)
+                each = [metric(logits=logits[one], labels=labels[one]) for one in chosen]
+                found[name] = np.array(each)
             for name, values in found.items():
                 self._values[name][rows, t, e] = values
-
-
-def _one_by_one(name: str, counts: Counts, logits: Any, labels: Any) -> FloatArray:
-    """A metric that is no function of sums, computed afresh for every sample."""
-    metric, each = get_metric(name), np.arange(counts.shape[1])
-    chosen = (np.repeat(each, row) for row in counts)
-    return np.array([metric(logits=logits[rows], labels=labels[rows]) for rows in chosen])
 
 
 def bootstrapped(
@@ -195,16 +190,6 @@ def examples_of(run: Trajectory) -> Examples:
     return run.examples
 
 
-def check_logits(run: Trajectory, names: Sequence[str]) -> None:
-    """Refuse metrics that need logits where a run has none."""
-    if not examples_of(run).has_logits:
-        raise MissingMetricError(
-            f"Expected logits for {', '.join(names)}, but this run keeps only which examples were "
-            f"right: rules that look at {ACCURACY} alone work, or keep the logits too "
-            '(logits = "source", or a predictions folder).'
-        )
-
-
 _SLACK = 1e-13  # of accuracies that are not whole numbers over a common denominator
 _LARGEST = 2**52
 
@@ -212,10 +197,9 @@ _LARGEST = 2**52
 class DrawnColumns(Columns):
     """The columns of every sample of a run's validation, computed where a rule asks for them.
 
+    Another tolerance than a fixed δ is decided anew for every sample, one after the other.
+
     Args:
-        drawn: the samples.
-        choice: as in :func:`select`. Another tolerance than a fixed δ is decided anew for every
-            sample, one after the other.
         only_feasible: compute metrics only of checkpoints inside the tolerances that were asked
             for; right for rules that look at no others.
         always: a checkpoint whose metrics are wanted in every sample.
@@ -255,18 +239,12 @@ class DrawnColumns(Columns):
         correct, run = drawn.correct(), drawn.run
         self._counted = correct, drawn.sizes
         counts = [n.shape[1] for n in drawn.counts]
-        if self._choice.worst_domain:
-            denominator = lcm(*counts)
-            factors = [denominator // n for n in counts]
-        else:
-            shares = domain_weights(run, self._choice.weights)
-            each = [share / n for share, n in zip(shares, counts, strict=True)]
-            denominator = lcm(*(share.denominator for share in each))
-            factors = [int(share * denominator) for share in each]
-        if drawn.equal_sizes and denominator < _LARGEST:
-            scaled = correct * np.array(factors, dtype=np.int64)
-            units = scaled.min(axis=2) if self._choice.worst_domain else scaled.sum(axis=2)
-            return units, denominator, 0.0
+        if (drawn.sizes == counts).all():
+            weights, worst = self._choice.weights, self._choice.worst_domain
+            denominator, factors = in_whole_numbers(run, counts, weights, worst)
+            if denominator < _LARGEST:
+                scaled = correct * np.array(factors, dtype=np.int64)
+                return scaled.min(axis=2) if worst else scaled.sum(axis=2), denominator, 0.0
         return self._mean(correct / drawn.sizes[:, None, :], drawn, "higher"), 1, _SLACK
 
     def _mean(self, values: FloatArray, drawn: Drawn, direction: str) -> FloatArray:
@@ -309,20 +287,15 @@ class DrawnColumns(Columns):
 
     def _by_kind(self, deltas: Sequence[Fraction]) -> BoolArray:
         """The tolerance of every sample, from the examples that are in it."""
-        shares = domain_weights(self._drawn.run, self._choice.weights)
-        comparison = Comparison.of(
-            self._drawn.run, self._choice.kind, np.array([float(share) for share in shares])
-        )
-        counts = self._drawn.counts
-
-        def near(d: int) -> BoolArray:
-            sizes = self._drawn.sizes[d]
-            own = sizes / sizes.sum() if self._choice.weights == "sample" else None
-            return comparison.near(float(deltas[d]), [of_domain[d] for of_domain in counts], own)
-
-        masks = [near(d) for d in range(len(deltas))]
-        best = self["order"] == 0
-        return self._remember((np.stack(masks) | best) & ~self["diverged"])
+        drawn, choice = self._drawn, self._choice
+        shares = [float(share) for share in domain_weights(drawn.run, choice.weights)]
+        comparison = Comparison.of(drawn.run, choice.kind, np.array(shares))
+        masks = []
+        for d, delta in enumerate(deltas):
+            own = drawn.sizes[d] / drawn.sizes[d].sum() if choice.weights == "sample" else None
+            times = [of_domain[d] for of_domain in drawn.counts]
+            masks.append(comparison.near(float(delta), times, own))
+        return self._remember((np.stack(masks) | (self["order"] == 0)) & ~self["diverged"])
 
     def at_least(self, threshold_pp: Points) -> BoolArray:
         edge = decimal(threshold_pp, "threshold_pp") * self._denominator / 100
@@ -370,7 +343,6 @@ class DrawnColumns(Columns):
             correct=tuple(one[:, r] for one, r in zip(said.correct, rows, strict=True)),
             groups=units and tuple(_copies(*one) for one in zip(units, times, rows, strict=True)),
         )
-
         return Trajectory(
             steps=run.steps,
             domains=run.domains,
@@ -389,10 +361,6 @@ class DrawnColumns(Columns):
         best = np.argmin(self["order"], axis=1)
         right = np.take_along_axis(correct, best[:, None, None], axis=1).sum(axis=(1, 2))
         return np.asarray(sizes.sum(axis=1) - right)
-
-    def alone(self, d: int, metrics: Sequence[str]) -> Columns:
-        """The columns of one sample, for rules that take no stack."""
-        return Columns.of(self.sample(d, metrics), self._choice)
 
     @property
     def identities(self) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.metrics import number, whole
-from checkwise.selection import ACCURACY, DRAWS, FloatArray, IntArray
+from checkwise.selection import ACCURACY, DRAWS, Columns, FloatArray, IntArray
 from checkwise.selection import choices as chosen_in
 from checkwise.sure.draws import Drawn, DrawnColumns, bootstrapped
 from checkwise.words import counted, listed
@@ -35,10 +35,8 @@ class Stability:
         chosen: the index of the checkpoint that the rule chooses in each draw, [D].
         reported: the step that was chosen on the examples as they are.
         expected_loss: metric → how much worse the reported checkpoint is than the one that the rule
-            chooses in a draw, both measured on that draw, on average over the draws. Positive is
-            worse, in the metric's own units (accuracy is a fraction). It is the loss to expect from
-            deploying the reported checkpoint if each draw is as plausible as the examples that
-            happened to be there.
+            chooses in a draw, both measured on that draw, on average over the draws: the loss to
+            expect from deploying it, in the metric's own units (accuracy is a fraction).
         seed: of the draws.
     """
 
@@ -133,5 +131,6 @@ def choices(s: Selection, table: DrawnColumns) -> IntArray:
     if rule.stackable:
         return chosen_in(rule, params, table, guard=guard)
     metrics = rule.looks_at(params)
-    alone = (table.alone(d, metrics) for d in range(len(table.identities)))
+    samples = (table.sample(d, metrics) for d in range(len(table.identities)))
+    alone = (Columns.of(sample, s.choice) for sample in samples)
     return np.array([int(chosen_in(rule, params, one, guard=guard)) for one in alone])

@@ -140,7 +140,7 @@ def cohort_facts(
     usual = chosen.get(reference, {})
     keys = sorted(leading)
     differ = [k for k in keys if k in usual and leading[k].step != usual[k].step] or keys
-    example = differ[median_run([len(leading[key].eligible_steps) for key in differ])]
+    example = differ[median_run([len(leading[key].feasible_steps) for key in differ])]
     bound, no_bound = _bound([leading[key] for key in keys])
     return CohortFacts(
         name=cohort.name,
@@ -238,7 +238,7 @@ def _split(table: Differences, by: str) -> dict[str, tuple[Contrast, ...]]:
 def source_facts(
     rule: str, chosen: Mapping[RunKey, Selection], usual: Mapping[RunKey, Selection]
 ) -> SourceFacts:
-    sizes = [len(selection.eligible_steps) for selection in chosen.values()]
+    sizes = [len(selection.feasible_steps) for selection in chosen.values()]
     return SourceFacts(
         rule=rule,
         runs=len(chosen),
