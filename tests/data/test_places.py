@@ -22,7 +22,7 @@ from checkwise.study.data import (
     target_rows,
     with_places,
 )
-from checkwise.study.data.subsets import deal
+from checkwise.study.data.dataset import deal
 from tests.refusals import refused
 
 SIZES = {"north": [9, 4, 7, 4, 6, 5, 8], "south": [3, 12, 5, 6, 6]}
@@ -143,15 +143,7 @@ def test_the_record_names_the_groups_of_validation_and_place() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with refused("missing: `groups`"):
-        with_places(replace(_traps(), groups=()), 2)
     with refused("unsupported: 6 … 5 … 'south'"):
         with_places(_traps(), 6)
-    with refused("value"):
-        place_names(["north", "north-place-1"], 1)
     with refused("unknown: north-place-1"):
         with_places(_traps(), 2).target_index("north")
-    with refused("missing: `groups`"):
-        source_splits(
-            replace(_traps(), groups=()), ("north",), split_by="both", trial_seed=0, holdout=0.2
-        )

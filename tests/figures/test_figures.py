@@ -159,8 +159,6 @@ def test_occlusion_keeps_the_class_of_the_whole_image() -> None:
     assert found.nll[1, 1] > 0 > found.nll[0, 0]
     shown = np.repeat(image.transpose(1, 2, 0), 3, axis=2)
     occlusion.draw({"ac-nc": found}, shown, classes={0: "a", 1: "b"}, exemplar=shown)
-    with refused("unsupported: 16"):
-        occlusion.facts(predict, np.zeros((1, 30, 32)), label=1)
 
 
 def test_every_figure_is_written_where_there_are_logits(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from checkwise.study.train import frozen_part
 from checkwise.study.train.backbone import trainable_part
-from checkwise.study.train.networks import build_backbone
-from checkwise.study.train.resnet50_network import (
+from checkwise.study.train.networks import (
     BGR_MEAN,
     RESNET50_BLOCKS,
     as_backbone,
+    build_backbone,
     resnet,
     tensors_digest,
 )

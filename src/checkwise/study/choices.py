@@ -76,12 +76,8 @@ class _Choosing:
         return tuple(self._outcome(key, key, selection) for key, selection in chosen.items())
 
     def by_family(self, scope: Scope) -> tuple[Outcome, ...]:
-        if self.method.expected and scope == "hparams-ac":
-            raise InputError(
-                f"Expected a rule that chooses a checkpoint, but {self.method.name} is a mean over "
-                "the feasible set, which spans several runs here: use the scope hparams-acc.",
-                code="unsupported",
-            )
+        if self.method.expected:
+            _check_best_first(self.method.name, scope)
         choose = self._best_run_first if scope == "hparams-acc" else self._best_pair
         outcomes = []
         for key, members in families(self.usable).items():
@@ -91,7 +87,6 @@ class _Choosing:
         return tuple(outcomes)
 
     def for_members(self, outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
-        """The outcome of every family once for each of its runs."""
         members = families(self.usable)
         return tuple(
             replace(outcome, key=key, run=outcome.deployed)
@@ -110,7 +105,6 @@ class _Choosing:
         return self._outcome(key, winner, select(family[winner], self.choice))
 
     def _best_pair(self, key: RunKey, family: Mapping[RunKey, Trajectory]) -> Outcome:
-        """The rule's choice among all (run, checkpoint) pairs."""
         together = pooled(family)
         selection = select(together.trajectory, self.choice)
         winner, step = together.run_of[selection.index], together.step_of[selection.index]
@@ -137,7 +131,6 @@ class _Choosing:
 
 
 def _calibrated(outcome: Outcome, runs: Runs, method: Method) -> Outcome:
-    """The outcome with its logits calibrated on what the method looked at."""
     assert method.calibrator is not None
     run = runs[outcome.deployed]
     logits = runs.logits(outcome.deployed, outcome.steps[0])
@@ -197,12 +190,7 @@ def derived_outcomes(
 def _best_of_families(
     outcomes: list[Outcome], members: Mapping[RunKey, list[RunKey]], method: str, scope: Scope
 ) -> tuple[Outcome, ...]:
-    if scope != "hparams-acc":
-        raise InputError(
-            f"Expected a rule in the scope {scope}, but {method} makes one model per run, with no "
-            "checkpoints to rank: use the scope hparams-acc.",
-            code="unsupported",
-        )
+    _check_best_first(method, scope)
     by_key = {outcome.key: outcome for outcome in outcomes}
     best = []
     for key, runs in members.items():
@@ -213,15 +201,17 @@ def _best_of_families(
     return tuple(best)
 
 
+def _check_best_first(method: str, scope: Scope) -> None:
+    if scope != "hparams-acc":
+        raise InputError(
+            f"Expected a rule in the scope {scope}, but {method} chooses no checkpoint, so there "
+            "is nothing to rank over several runs: use the scope hparams-acc.",
+            code="unsupported",
+        )
+
+
 def _check_current(path: Path, record: Derived) -> None:
     """Refuse a result that was made from other records than its runs have now."""
-    if not record.files:
-        raise InputError(
-            f"Expected checksums of what {record.method} wrote for {record.run}, but an earlier "
-            f"version of checkwise wrote none: `checkwise study derive {path} --method "
-            f"{record.method}` makes it again.",
-            code="damaged",
-        )
     digests, members = record.inputs.get(SOURCE_FILE, []), record.inputs.get("members", [])
     if isinstance(digests, str):
         digests, members = [digests], [str(record.run)]

@@ -23,9 +23,9 @@ from checkwise.study.compare import (
     flat_record,
     pair_outcomes,
 )
-from checkwise.study.folder import ROLES, CohortRecord, open_cohort
+from checkwise.study.folder import ROLES, CohortRecord, open_cohort, origin_of
 from checkwise.study.heldout import Targets, with_derived_targets
-from checkwise.study.imported import importable, is_imported
+from checkwise.study.imported import importable
 from checkwise.study.lodo import check_scope
 from checkwise.study.method_table import Method, method, with_shared
 from checkwise.study.outcome import (
@@ -103,7 +103,7 @@ class Cohort:
     @property
     def imported(self) -> bool:
         """Whether it was made of other people's logs or tables."""
-        return is_imported(self._record)
+        return origin_of(self._record) is not None
 
     @cached_property
     def main_metrics(self) -> tuple[str, ...]:
@@ -331,7 +331,6 @@ def _by(rule: str | Method, validation: Validation | None) -> Method:
 def _read(
     rules: Sequence[str | Method], params: Mapping[str, Any]
 ) -> tuple[tuple[Method, ...], dict[str, Any]]:
-    """The methods with the parameters they share, and how domains and hyperparameters count."""
     options = {name: params[name] for name in OPTIONS if name in params}
     shared = {name: value for name, value in params.items() if name not in options}
     return with_shared(rules, shared), options

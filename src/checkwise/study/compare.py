@@ -72,13 +72,11 @@ class Contrast:
 
     @property
     def of_runs(self) -> tuple[float, float, float]:
-        """The mean over runs, and the ends of its percentile interval."""
         low, high = self.over_runs or (self.low, self.high)
         return self.mean if self.mean_over_runs is None else self.mean_over_runs, low, high
 
     @property
     def leading(self) -> LeadingUnit:
-        """The unit that leads, as far as the runs allow one."""
         blocks, domains = (
             self.units[name].groups if name in self.units else 0 for name in ("block", "domain")
         )
@@ -131,7 +129,6 @@ class Differences:
         return np.asarray(factors * (self.of_rule - self.of_reference))
 
     def among(self, keep: BoolArray) -> Differences:
-        """Only the marked runs."""
         return replace(
             self,
             keys=marked(self.keys, keep),
@@ -140,14 +137,12 @@ class Differences:
         )
 
     def finite(self, metric: str) -> tuple[tuple[RunKey, ...], FloatArray]:
-        """The runs with a finite difference in a metric, and those differences."""
         column = self.values[:, self.metrics.index(metric)]
         keep = np.isfinite(column)
         return marked(self.keys, keep), column[keep]
 
 
 def marked(keys: Sequence[RunKey], keep: BoolArray) -> tuple[RunKey, ...]:
-    """The runs that are marked."""
     return tuple(key for key, kept in zip(keys, keep.tolist(), strict=True) if kept)
 
 
@@ -253,7 +248,6 @@ def _percentiles(values: FloatArray, **draws: Any) -> tuple[FloatArray, FloatArr
 
 
 def _over_runs(table: Differences, metric: str, ends: Sequence[float], level: float) -> Contrast:
-    """The contrast with its interval over runs, and beside it that of every unit."""
     keys, values = table.finite(metric)
     n = len(values)
     counts = spread(values, higher_is_better=higher_is_better(metric))
@@ -320,7 +314,6 @@ class Verdict:
 
 
 def verdict(contrast: Contrast) -> Verdict:
-    """The criterion of docs/statistics.md, applied to one contrast."""
     decisive = deciding(contrast.units, crossed=contrast.crossed)
     intervals = {
         "run": [contrast.of_runs[1:]],

@@ -80,7 +80,6 @@ class ContrastResult:
 
     @property
     def places(self) -> int:
-        """How many places have results."""
         return 0 if self.planned.at != "mean" else len(self.by_place)
 
     @property
@@ -148,7 +147,6 @@ def _not_packed(cohort: Cohort, fixed: ContrastSet) -> list[PlannedContrast]:
 
 
 def judged(estimates: Sequence[ContrastResult]) -> tuple[ContrastResult, ...]:
-    """All estimates of a set in order, those of each family decided together."""
     families: dict[str, list[ContrastResult]] = {}
     for one in estimates:
         families.setdefault(one.planned.family, []).append(one)
@@ -161,10 +159,7 @@ def judged(estimates: Sequence[ContrastResult]) -> tuple[ContrastResult, ...]:
 
 
 def decided(family: Sequence[ContrastResult]) -> list[ContrastResult]:
-    """The contrasts of one family with corrected p-values, detectable changes and verdicts.
-
-    Where some have no results, the others have a verdict only if those could not change it.
-    """
+    """The contrasts of one family with corrected p-values, detectable changes and verdicts."""
     lacking = [one.planned.name for one in family if one.reason]
     # Holm's p-values grow with every p-value: these two bound what the lacking ones can do.
     most, least = (_corrected(family, lacking=p) for p in (1.0, 0.0))
@@ -225,7 +220,6 @@ def estimate(one: PlannedContrast, changes: Differences, expected: int) -> Contr
 
 
 def without_results(one: PlannedContrast, missing: int) -> ContrastResult:
-    """A contrast whose results did not come along when the study was packed."""
     empty = from_places(one, {}, 0, missing)
     return replace(empty, verdict=None, reason=NOT_PACKED)
 
@@ -264,7 +258,6 @@ def _over(by_place: Mapping[str, float]) -> PlaceMeans:
 
 
 def _by_place(changes: Differences, metric: str) -> tuple[dict[str, float], int]:
-    """The mean difference of each place, and the pairs of runs behind them."""
     keys, values = changes.finite(metric)
     means = over_places(values, clusters(keys, "domain")).by_place
     return dict(zip(_places(keys), means.tolist(), strict=True)), len(values)
@@ -302,14 +295,12 @@ def _runs_where(cohort: Cohort, one: PlannedContrast) -> set[RunKey]:
 
 
 def _places(keys: Sequence[RunKey]) -> list[str]:
-    """What places are called, in order of appearance."""
     several = len({key.dataset for key in keys}) > 1
     places = dict.fromkeys((key.dataset, key.held_out) for key in keys)
     return [f"{name}: {'+'.join(p)}" if several else "+".join(p) for name, p in places]
 
 
 def as_record(result: ContrastResult) -> dict[str, Any]:
-    """Plain values; a number that does not exist is None."""
     one, condition = result.planned, result.condition
     numbers = ("mean", "low", "high", "p", "holm", "detectable", "new_low", "new_high")
     return {

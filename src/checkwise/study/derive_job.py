@@ -33,7 +33,6 @@ class DeriveJob:
 
 
 def work(job: DeriveJob, *, stop: Callable[[], bool] = lambda: False) -> None:
-    """Make the results that are not current and that no other worker makes."""
     for source, sha256 in job.plugins.items():
         load_plugin(source, sha256=sha256)
     recipe, opening = recipe_of(job.method), OpenRuns(job.roots)
@@ -69,7 +68,6 @@ def _claimed(folder: Path, stop: Callable[[], bool]) -> Iterator[bool]:
 def derive_with_workers(
     job: DeriveJob, executor: Executor, workers: int, *, force: bool = False
 ) -> DeriveResult:
-    """What ``derive`` gives, made by workers."""
     before = _looked_at(job, force=force)
     if not before.left:
         return before
@@ -89,8 +87,6 @@ def derive_with_workers(
 
 
 def _looked_at(job: DeriveJob, *, force: bool = False) -> DeriveResult:
-    """What is current and what is left; nothing is made."""
-
     def nothing(folder: Path) -> AbstractContextManager[bool]:
         return nullcontext(False)
 

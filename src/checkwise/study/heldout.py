@@ -53,7 +53,6 @@ class Targets:
         )
 
     def logits(self, domain: str, step: int) -> Logits:
-        """Saved logits and labels of one held-out domain, by its name."""
         what = f"logits on the held-out domain {domain!r} at step {step}"
         return sealed_logits(
             self._folder,
@@ -63,7 +62,6 @@ class Targets:
         )
 
     def journals(self) -> dict[str, Mapping[str, NDArray[Any]]]:
-        """Every record of every held-out domain."""
         for domain in self._domains:
             if domain not in self._read:
                 self._read[domain] = sealed_results(self._folder, domain)
@@ -121,16 +119,13 @@ class Predictions:
 
     @property
     def probabilities(self) -> FloatArray:
-        """Softmax of the logits."""
         return probabilities(self.logits)
 
     @property
     def examples(self) -> PerExample:
-        """Confidence, correctness and NLL of every example."""
         return per_example(logits=self.logits, labels=self.labels)
 
 
 def read_heldout(folder: Path, domain: str, step: int) -> Predictions:
-    """Held-out logits of one step."""
     logits, labels = Targets(folder, (domain,)).logits(domain, step)[domain]
     return Predictions(step, domain, logits, labels)

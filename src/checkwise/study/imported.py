@@ -27,7 +27,6 @@ from checkwise.store import (
 )
 from checkwise.study.folder import (
     ROLES,
-    CohortRecord,
     Origin,
     is_cohort,
     mark_done,
@@ -61,7 +60,6 @@ class ForeignRun:
 
 
 def read_runs(path: Path, request: Request) -> list[ForeignRun]:
-    """Every run of a log, a table or a folder of logs that has a held-out domain."""
     loaded = find_runs(path, request)
     for run in loaded.values():
         if run.file is None:
@@ -141,11 +139,6 @@ OUTSIDE_THE_SEAL: Final = (
 Progress = Callable[[int, int], None]
 
 
-def is_imported(record: CohortRecord) -> bool:
-    """Whether a cohort was made of other people's files."""
-    return origin_of(record) is not None
-
-
 def import_cohort(
     path: Path,
     out: Path,
@@ -155,7 +148,6 @@ def import_cohort(
     name: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[ForeignRun, ...]:
-    """Make the cohort ``out``, whole or not at all, of the logs or tables at ``path``."""
     if role not in ROLES:
         raise InputError(f"Expected --role development or evaluation, but got {role!r}.")
     if is_cohort(out):
@@ -199,20 +191,14 @@ def import_cohort(
 def check_unchanged(cohort: Path, path: Path, request: Request) -> None:
     """Refuse a cohort that was imported from something else than what ``path`` is now."""
     before = origin_of(open_cohort(cohort))
-    if before is None:
-        raise InputError(
-            f"Expected a study that was imported from {path}, but {cohort} was trained: name "
-            "another folder with --import-to.",
-            code="differs",
-        )
     now = _origin(path, _fingerprints(path), request)
     told = {"held_out": "--held-out", "sources": "--source", "columns": "--column"}
     other = [
         option
         for fact, option in told.items()
-        if getattr(now, fact) and getattr(now, fact) != getattr(before, fact)
+        if getattr(now, fact) and getattr(now, fact) != getattr(before, fact, None)
     ]
-    if now.files == before.files and not other:
+    if before is not None and now.files == before.files and not other:
         return
     what = f"{other[0]} was another then" if other else f"the files of {path} changed since"
     raise InputError(
@@ -228,7 +214,6 @@ def importable(path: Path) -> bool:
 
 
 def _measured(path: Path, runs: Sequence[ForeignRun]) -> tuple[str, ...]:
-    """Metrics that held-out rows have, in the order of the registry."""
     names = {
         name
         for run in runs

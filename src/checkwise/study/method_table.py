@@ -75,7 +75,6 @@ class Method:
 
     @property
     def label(self) -> str:
-        """What tables call it."""
         if self.title:
             return self.title
         params = ", ".join(f"{name}={plain(value)}" for name, value in self.params.items())
@@ -100,7 +99,6 @@ class Method:
 
     @property
     def needs_text(self) -> str:
-        """What has to be there, in words."""
         needs = ", ".join(sorted(self.needs))
         exploratory = " (exploratory)" if self.guard else ""
         return (f"{needs}, target labels (not deployable)" if self.oracle else needs) + exploratory
@@ -119,7 +117,6 @@ class Method:
         return replace(self, name=f"{base}@{split}{plus}{suffix}", split=split)
 
     def called(self, title: str) -> Method:
-        """The same under another title."""
         return replace(self, title=title)
 
     def taking(self, shared: Mapping[str, Any]) -> Method:
@@ -138,7 +135,6 @@ class Method:
         return Choice.of(self.rule, guard=self.guard, **domains, **self.params)
 
     def check_is_rule(self) -> None:
-        """Refuse what does not pick a step of every run from that run's source validation."""
         if not self.is_rule:
             raise InputError(
                 f"Expected a rule that chooses from source validation alone, but {self.name} does "
@@ -147,7 +143,6 @@ class Method:
             )
 
     def check_chooses(self) -> None:
-        """Refuse what does not choose one checkpoint."""
         if self.rule is not None and not self.expected:
             return
         reason = "is a mean over the feasible set" if self.expected else "makes a new model"
@@ -177,14 +172,12 @@ SUFFIXES: Final[Mapping[str, str]] = {
 
 
 def _guarded(method: Method) -> Method:
-    """A method whose choice is replaced where validation is saturated."""
     summary = f"{method.name}; {SUFFIXES[GUARD]}"
     title = f"{method.title}+{GUARD}" if method.title else ""
     return replace(method, name=f"{method.name}+{GUARD}", summary=summary, guard=True, title=title)
 
 
 def _calibrated(method: Method, suffix: str) -> Method:
-    """A method whose chosen model is calibrated."""
     return replace(
         method,
         name=f"{method.name}+{suffix}",
@@ -328,7 +321,6 @@ def _composite(name: str, base: str, suffix: str) -> Method:
 
 
 def recipe_of(name: str) -> Recipe:
-    """How a method's models are made; a method that has no recipe is refused."""
     recipe = method(name).recipe
     if recipe is None:
         makers = [known for known, one in _METHODS.items() if one.recipe is not None]

@@ -58,7 +58,6 @@ class Outcome:
 
     @property
     def deployed(self) -> RunKey:
-        """The run that the model comes from."""
         return self.run or self.key
 
     @property
@@ -99,7 +98,6 @@ def as_columns(rows: Sequence[Mapping[str, Any]]) -> RunColumns:
 
 
 def outcome_at(key: RunKey, run: Trajectory, steps: tuple[int, ...], columns: Columns) -> Outcome:
-    """The source side of an outcome: what a run's own validation says about some of its steps."""
     rows = np.searchsorted(run.steps, steps)
     metrics = [name for name in run.metrics if name in columns]
     return Outcome(
@@ -141,12 +139,10 @@ def timed(outcomes: tuple[Outcome, ...], seconds: float) -> tuple[Outcome, ...]:
 
 
 def key_columns(key: RunKey) -> dict[str, Any]:
-    """A run key as columns of a table."""
     return {**key.as_dict(), "held_out": "+".join(key.held_out)}
 
 
 def key_labels(keys: Iterable[RunKey], by: Sequence[str]) -> list[tuple[str, ...]]:
-    """The values of some of those columns for every run."""
     return [tuple(str(key_columns(key)[name]) for name in by) for key in keys]
 
 
@@ -160,7 +156,6 @@ def choice_frame(outcomes: Iterable[Outcome]) -> pandas.DataFrame:
 
 @naming_extras()
 def evaluated_frame(outcomes: Iterable[Outcome]) -> pandas.DataFrame:
-    """One row per run and held-out domain."""
     import pandas
 
     return pandas.DataFrame(

@@ -54,8 +54,6 @@ class Pool:
                 f"Expected a rule and another one to compare it with, but got {self.rule.label} "
                 "as both: choose another one or another --reference."
             )
-        if not cohorts:
-            raise InputError("Expected at least one study, but got none.", code="empty")
         self.cohorts = tuple(cohorts)
         self._owner: dict[RunKey, Cohort] = {}
         for cohort in self.cohorts:
@@ -82,7 +80,6 @@ class Pool:
 
     @classmethod
     def of(cls, cohorts: Cohort | Sequence[Cohort] | Pool) -> Pool:
-        """A pool from whatever a caller has."""
         if isinstance(cohorts, Pool):
             return cohorts
         return cls([cohorts] if isinstance(cohorts, Cohort) else cohorts)
@@ -92,7 +89,6 @@ class Pool:
 
     @property
     def contrast(self) -> str:
-        """What is subtracted from what, as titles put it."""
         return f"{self.rule.label} − {self.reference.label}"
 
     def measured(self, measures: Sequence[str]) -> list[str]:
@@ -101,11 +97,9 @@ class Pool:
         return [measure for measure in measures if measure not in lacking]
 
     def trajectory(self, key: RunKey) -> Trajectory:
-        """Source validation of a run."""
         return self._owner[key].usable[key]
 
     def folder(self, key: RunKey) -> Path:
-        """Where a run is."""
         return self._owner[key].runs.folder(key)
 
     def target(self, key: RunKey) -> RunColumns:
@@ -173,7 +167,6 @@ class Pool:
         return table if keep is None else table.among(keep)
 
     def datasets(self, keep: BoolArray | None = None) -> str:
-        """The data sets of all runs or of the marked ones, as titles name them."""
         keys = self.keys if keep is None else marked(self.keys, keep)
         return listed(sorted({key.dataset for key in keys}))
 
@@ -187,7 +180,6 @@ class Pool:
     def split(
         self, labels: Sequence[tuple[str, ...]], order: Sequence[tuple[str, ...]]
     ) -> list[Group]:
-        """Runs split by a label that every run has, in this order."""
         return [
             self._group(shared, np.array([label == shared for label in labels])) for shared in order
         ]
@@ -208,7 +200,6 @@ class Pool:
         ]
 
     def everything(self) -> Group:
-        """All runs."""
         return self._group((), np.ones(len(self), dtype=bool))
 
     def _group(self, labels: tuple[str, ...], keep: BoolArray) -> Group:
@@ -217,7 +208,6 @@ class Pool:
 
 
 def label(row: Row) -> str:
-    """What tables call a rule or method."""
     return method(row).label
 
 
@@ -226,7 +216,6 @@ class Rehearsal(Pool):
 
     @classmethod
     def of_pool(cls, pool: Pool) -> Rehearsal:
-        """The rehearsal of a pool."""
         return cls(pool.cohorts, rule=pool.rule, reference=pool.reference, others=pool.others)
 
     def target(self, key: RunKey) -> RunColumns:
@@ -236,7 +225,6 @@ class Rehearsal(Pool):
         return RunColumns({name: np.asarray(columns[name]) for name in run.metrics})
 
     def at_steps(self, outcome: Outcome) -> Outcome:
-        """The outcome with its source values on every held-out domain."""
         return replace(outcome, targets=dict.fromkeys(outcome.key.held_out, outcome.source))
 
     def _of_cohort(self, cohort: Cohort, row: Method, scope: str) -> tuple[Outcome, ...]:

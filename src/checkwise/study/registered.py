@@ -135,7 +135,6 @@ class Registered:
     fault: str = ""  # what is wrong with the log, where the state is "unknown"
 
     def __str__(self) -> str:
-        """One sentence or two, without the name of the rule."""
         if self.state == "unknown":
             return f"whether this was registered is unknown. {self.fault}"
         if self.state == "none":
@@ -166,7 +165,6 @@ def registrations(
     metrics: Sequence[str] = (),
     **options: Any,
 ) -> dict[str, Registered]:
-    """What the log says about each row of a comparison, by its label."""
     against = method(reference).taking(params)
     rows = [method(rule).taking(params) for rule in rules]
     return {
@@ -240,7 +238,6 @@ class _Log:
         self.opened = str(entries[self._first]["at"]) if marks else ""
 
     def places_of(self, choice: Mapping[str, Any]) -> list[int]:
-        """Where a choice was registered."""
         return [
             place
             for place, entry in enumerate(self._entries)
@@ -267,7 +264,6 @@ class _Log:
         )
 
     def set_at(self, place: int) -> Registered:
-        """The set of contrasts at ``place``."""
         contrasts = self._entries[place]["contrasts"]
         alike = [i for i, entry in enumerate(self._entries) if entry.get("contrasts") == contrasts]
         before = self._entries[: self._first]
@@ -276,7 +272,6 @@ class _Log:
         return replace(self._dated(place, alike), others=different)
 
     def _dated(self, place: int, alike: Sequence[int]) -> Registered:
-        """When the entry at ``place`` was registered, and which source journals changed since."""
         now, then = source_hashes(self._path), self._entries[place]["journals"]
         changed = sum(now.get(run) != digest for run, digest in then.items())
         return Registered(
@@ -350,7 +345,6 @@ class RegisteredSet:
 
     @property
     def same_code(self) -> bool:
-        """Whether the code that is running is the code it was registered with."""
         return bool(self.code.get("sha256") == running_code()["sha256"])
 
 
@@ -373,7 +367,6 @@ def register_set(cohort: Cohort, fixed: ContrastSet) -> RegisteredSet:
 
 
 def registered_sets(path: Path) -> tuple[RegisteredSet, ...]:
-    """Every set in a cohort's log, in order."""
     lines = read_lines(path)
     log = _Log(path, [line.content for line in lines])
     return tuple(
@@ -406,7 +399,6 @@ def _read(path: Path, line: Line, standing: Registered) -> RegisteredSet:
 
 
 def _plan(path: Path) -> str:
-    """SHA-256 of the cohort's plan, which has its runs, settings and roles."""
     return read_document(path / COHORT_FILE).sha256
 
 
@@ -431,12 +423,5 @@ def _places(folders: Any, held_out: list[tuple[str, ...]]) -> dict[str, Any]:
             continue
         split = read_json(folder / RUN_FILE).get("split")
         found = split.get("places") if isinstance(split, Mapping) else None
-        for name, facts in found.items() if isinstance(found, Mapping) else ():
-            if places.get(name) not in (None, facts):
-                raise InputError(
-                    f"Expected every run to hold out the same groups in {name}, but the runs of "
-                    f"{folder.parent} differ: they are not of one study.",
-                    code="differs",
-                )
-            places[name] = facts
+        places |= found if isinstance(found, Mapping) else {}
     return places

@@ -35,7 +35,6 @@ class Runs(Mapping[RunKey, Trajectory]):
         return len(self._folders)
 
     def folder(self, key: RunKey) -> Path:
-        """Where a run is."""
         return self._folders[key]
 
     def logits(self, key: RunKey, step: int) -> Logits:
@@ -48,7 +47,6 @@ class Runs(Mapping[RunKey, Trajectory]):
         return read_run(self._folders[key]).predictions(self._validation).groups(first)
 
     def validated_by(self, validation: Validation | None) -> Runs:
-        """The same runs with one of their validation sets."""
         if validation is None:
             return self
         return self._others.setdefault(validation, Runs(self._folders, validation))

@@ -62,7 +62,6 @@ def heading(contrast: Contrast) -> str:
 
 
 def change(contrast: Contrast) -> str:
-    """The mean difference with its sign, as a column that names its unit shows it."""
     return shown(contrast.mean, contrast.metric, signed=True)
 
 
@@ -71,7 +70,6 @@ def _points(contrast: Contrast) -> str:
 
 
 def ends(low: float, high: float, metric: str) -> str:
-    """An interval with the decimals of its metric."""
     return f"[{shown(low, metric)}, {shown(high, metric)}]"
 
 
@@ -141,11 +139,7 @@ def answer(rows: Sequence[Contrast]) -> str:
 
 
 def in_short(rows: Sequence[Contrast]) -> str:
-    """The same for a terminal, where a table names rule and reference.
-
-    ``No difference shown: NLL −0.010 [−0.060, 0.040], accuracy +0.12 points [−0.35, 0.60].`` Then
-    the other target metrics whose intervals exclude zero, and what does not bear them out.
-    """
+    """The same for a terminal, where a table names rule and reference."""
     leading = _leading(rows)
     found = [
         f"{'lower' if row.mean < 0 else 'higher'} {_short_title(row)}"
@@ -186,7 +180,6 @@ def _leading(rows: Sequence[Contrast]) -> list[Contrast]:
 
 
 def on_target(rows: Sequence[Contrast]) -> list[Contrast]:
-    """The contrasts in target metrics, NLL and accuracy first."""
     order = {metric: place for place, metric in enumerate(LEADING)}
     mine = [row for row in rows if row.metric.startswith("target_")]
     return sorted(mine, key=lambda row: order.get(row.metric, len(order)))
@@ -340,5 +333,4 @@ def spread(rows: Sequence[Contrast]) -> str:
 
 
 def pick(rows: Sequence[Contrast], metric: str) -> Contrast:
-    """The contrast of one metric."""
     return next(row for row in rows if row.metric == metric)

@@ -104,10 +104,7 @@ def _of_log(
     file: Path,
     logged: Callable[[Line, int, str], dict[str, Any]],
 ) -> BeyondSource:
-    """The ``in`` split of every target, which DomainBed reports; ``out`` where there is no other.
-
-    Of a step that was logged twice the last record counts, as it does on source validation.
-    """
+    """The ``in`` split of every target, that DomainBed reports; ``out`` where it is alone."""
     records, _ = latest(lines, file)
     targets: dict[str, ByStep] = {}
     for domain in key.held_out:
@@ -200,7 +197,6 @@ def _target_only(
 
 
 def _warn_of_loss(sheet: Sheet, others: Sequence[str], metrics: Sequence[str]) -> None:
-    """Say which results of a target are not imported."""
     if others:
         warnings.warn(
             f"{len(others)} rows of {', '.join(sorted(set(others)))} with the role of a target are "
@@ -244,7 +240,6 @@ def _row(logged: Mapping[str, Any], split: str | None, where: str) -> TargetRow:
 
 
 def _check_counts(row: TargetRow, where: str) -> None:
-    """Refuse counts that no evaluation has, as for source validation."""
     if row.n == 0:
         raise _refusal("at least 1", "n", where)
     if row.n is None or row.correct is None:

@@ -12,7 +12,6 @@ from typing import Final
 
 import numpy as np
 
-from checkwise.errors import InputError
 from checkwise.records import RunKey
 from checkwise.statistics import LEVEL
 from checkwise.study.inference import (
@@ -23,7 +22,7 @@ from checkwise.study.inference import (
     over_places,
     two_way_means,
 )
-from checkwise.study.outcome import KEY_COLUMNS, FloatArray, key_labels
+from checkwise.study.outcome import FloatArray, key_labels
 from checkwise.words import counted
 
 UNITS: dict[str, str] = {
@@ -48,31 +47,18 @@ def clusters(keys: Sequence[RunKey], by: str | Sequence[str] = "block") -> Clust
         [9, 9, 7, 3, 1]
     """
     if isinstance(by, str):
-        if by not in UNITS:
-            raise InputError(
-                f"Expected clusters by {', '.join(UNITS)} or a list of columns of the run key, "
-                f"but got {by!r}.",
-                code="unknown",
-            )
         return numbered([_label(key, by) for key in keys], by)
-    if not by or any(name not in KEY_COLUMNS for name in by):
-        raise InputError(
-            f"Expected columns among {', '.join(KEY_COLUMNS)} to cluster by, but got {list(by)!r}.",
-            code="unknown",
-        )
     return numbered(key_labels(keys, by), "+".join(by))
 
 
 def _label(key: RunKey, by: str) -> Hashable:
-    if by == "run":
-        return key
-    if by == "trial":
-        return key.trial_seed
-    if by == "domain":
-        return key.dataset, key.held_out
     if by == "draw" and key.hparams_seed == 0:
         return 0
-    return key.hparams_seed, key.trial_seed
+    both = key.hparams_seed, key.trial_seed
+    shared = {"run": key, "block": both, "draw": both, "trial": key.trial_seed}
+    if by == "domain":
+        return key.dataset, key.held_out
+    return shared[by]
 
 
 @dataclass(frozen=True)

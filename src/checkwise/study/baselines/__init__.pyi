@@ -1,7 +1,6 @@
 __all__: list[str]
 
 from checkwise.study.baselines.across_domains import ACROSS_DOMAINS as ACROSS_DOMAINS
-from checkwise.study.baselines.deployed_rows import DEPLOYED as DEPLOYED
 from checkwise.study.baselines.derived import SOURCE as SOURCE
 from checkwise.study.baselines.derived import Derived as Derived
 from checkwise.study.baselines.derived import digest_of as digest_of
@@ -18,6 +17,7 @@ from checkwise.study.baselines.evaluate import KEPT_BYTES as KEPT_BYTES
 from checkwise.study.baselines.evaluate import KeptOutputs as KeptOutputs
 from checkwise.study.baselines.evaluate import OpenRun as OpenRun
 from checkwise.study.baselines.evaluate import OpenRuns as OpenRuns
+from checkwise.study.baselines.means import DEPLOYED as DEPLOYED
 from checkwise.study.baselines.means import MEANS as MEANS
 from checkwise.study.baselines.means import averaged as averaged
 from checkwise.study.baselines.own_models import models_of as models_of

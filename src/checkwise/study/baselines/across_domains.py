@@ -108,7 +108,6 @@ def _check_several(run: StoredRun) -> None:
 
 
 def plan(run: StoredRun, params: Values) -> Plan:
-    """The checkpoints of low validation loss, with their losses."""
     _check_several(run)
     table = Columns.of(run.trajectory)
     usable = ~table["diverged"]
@@ -124,7 +123,6 @@ def plan(run: StoredRun, params: Values) -> Plan:
 
 
 def make(run: OpenRun, inputs: Values, params: Values) -> Model:
-    """The candidate of smallest rescaled risk plus discrepancy, as it was saved."""
     measure = DISCREPANCIES[str(params["discrepancy"])]
     apart = []
     for step in inputs["candidates"]:
@@ -168,14 +166,12 @@ class Mixture:
 
 
 def plan_mixed(run: StoredRun, params: Values) -> Plan:
-    """Every checkpoint whose outputs were finite."""
     _check_several(run)
     usable = run.trajectory.steps[~run.trajectory.diverged]
     return Plan({"candidates": usable.tolist(), "source.jsonl": run.source_digest})
 
 
 def make_mixed(run: OpenRun, inputs: Values, params: Values) -> Model:
-    """The checkpoint that does best on the mixtures, as it was saved."""
     mixtures = mix(run)
     scores = []
     for step in inputs["candidates"]:

@@ -35,7 +35,6 @@ class DeriveResult:
 
     @property
     def records(self) -> tuple[derived.Derived, ...]:
-        """All results, in the order of their runs."""
         return tuple(sorted((*self.made, *self.current), key=lambda record: record.run))
 
 
@@ -120,7 +119,6 @@ def derive(
 def _current(
     cohort: Path, method: str, group: Sequence[StoredRun], plan: Plan, params: Mapping[str, Any]
 ) -> list[derived.Derived]:
-    """The results of a group, if all of them are there and nothing changed; else none."""
     records = [derived.read_record(cohort, method, run.key) for run in group]
     same = [r for r in records if r is not None and r.same_inputs(params, plan.inputs)]
     return same if len(same) == len(group) else []
@@ -152,7 +150,6 @@ def _make(
 
 
 def _locate(path: Path) -> tuple[CohortRecord, list[RunKey]]:
-    """The cohort, and the runs that were asked for."""
     if is_cohort(path):
         cohort = open_cohort(path)
         return cohort, list(cohort.runs)

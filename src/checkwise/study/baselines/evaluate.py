@@ -103,7 +103,6 @@ class KeptOutputs:
         return outputs
 
     def keep(self, run: str, step: int, outputs: Outputs, seconds: float = 0.0) -> None:
-        """Keep outputs and the time that they took; the oldest give way."""
         self._kept[run, step] = outputs, seconds
         while sum(z.nbytes for o, _ in self._kept.values() for z in o.logits) > self._limit:
             self._kept.popitem(last=False)
@@ -120,7 +119,6 @@ class OpenRun:
 
     @property
     def key(self) -> RunKey:
-        """Which run it is."""
         return self.config.key
 
     @cached_property
@@ -137,21 +135,17 @@ class OpenRun:
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """Source `out` and held-out `in`, in the order of the run's own records."""
         return Evaluator(self.data.inputs, self.parts)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """Everything that the run was evaluated on."""
         return tuple(evaluated_parts(self.config, self.data.dataset))
 
     @cached_property
     def source_parts(self) -> tuple[Part, ...]:
-        """The validation splits of the source domains."""
         return tuple(part for part in self.parts if part.role == "source")
 
     def outputs(self, weights: Mapping[str, Tensor]) -> Outputs:
-        """The logits that some weights give."""
         self.load(weights)
         return self.evaluator(self.algorithm)
 
@@ -194,7 +188,6 @@ class OpenRun:
             yield torch.cat([x for x, _ in drawn])
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Put weights into the network."""
         expected = self.algorithm.deployable_state()
         other = sorted({*expected} ^ {*weights})
         if other:
@@ -215,7 +208,6 @@ def mean_log_probabilities(outputs: list[Outputs]) -> Outputs:
 
 
 def mean_logits(outputs: list[Outputs]) -> Outputs:
-    """Outputs whose logits are the mean of several outputs' logits."""
     logits = tuple(
         np.mean([z.astype(np.float64) for z in parts], axis=0).astype(np.float32)
         for parts in zip(*(o.logits for o in outputs), strict=True)
@@ -230,7 +222,6 @@ def open_data(
     *,
     progress: Progress | None = None,
 ) -> TrainingData:
-    """A data set of a cohort, as its runs saw it."""
     study = Study.from_dict(cohort.study)
     spec = next(spec for spec in study.data if spec.name == dataset)
     opened = open_spec(spec, roots, progress=progress)
@@ -261,7 +252,6 @@ class OpenRuns:
         self._data: dict[tuple[Path, str], TrainingData] = {}
 
     def __call__(self, cohort: CohortRecord, key: RunKey) -> OpenRun:
-        """One run of a cohort."""
         place = cohort.path, key.dataset
         if place not in self._data:  # one at a time: they may be large
             self._data = {place: open_data(cohort, key.dataset, self._roots)}

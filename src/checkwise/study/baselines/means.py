@@ -1,23 +1,29 @@
-"""One model from several checkpoints of a run: means of weights, or of predictions.
+"""One model of a run: means of weights or of predictions of checkpoints, and what deploy writes.
 
 SWAD averages the loss valley, LAWA (latest weight averaging, Kaddour 2022) the last checkpoints,
 others what is near the best accuracy. SMA and dense SWAD are averages that were kept while the run
-trained.
+trained. What `deploy` writes has a calibrator that is fitted to the source validation of that very
+model; with too few errors it refuses, as it does in `deploy`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from checkwise.calibrators import DEFAULT, fit
 from checkwise.deployed import average, read_average, read_checkpoint
 from checkwise.errors import InputError
 from checkwise.selection import (
+    DEFAULT_RULE,
     DELTA_PP,
+    FEW_ERRORS,
     MEMBERS_DELTA_PP,
     NEAR_BEST,
+    SAFER,
     Columns,
     loss_valley,
     members,
@@ -38,11 +44,11 @@ from checkwise.study.baselines.recipe import (
 if TYPE_CHECKING:
     from checkwise.study.baselines.evaluate import OpenRun
 
+
 VALLEY = {"n_converge": 3, "n_tolerance": 6, "tolerance_ratio": 0.3}
 
 
 def plan_valley(run: StoredRun, params: Values) -> Plan:
-    """The steps in the loss valley of the mean source-validation NLL."""
     table = Columns.of(run.trajectory)
     usable = ~table["diverged"]
     steps = table["step"][usable].tolist()
@@ -77,7 +83,6 @@ def plan_alone(run: StoredRun, params: Values) -> Plan:
 
 
 def plan_feasible(run: StoredRun, params: Values) -> Plan:
-    """The feasible steps of ac-nc from the best rank down."""
     chosen = select(run.trajectory, "ac-nc", guard=False, delta_pp=params["delta_pp"])
     order = np.argsort(chosen.rank)[: len(chosen.feasible_steps)]
     steps = run.trajectory.steps[order].tolist()
@@ -102,7 +107,6 @@ def plan_last(run: StoredRun, params: Values) -> Plan:
 
 
 def plan_kept(run: StoredRun, params: Values) -> Plan:
-    """The one file with an average that the run left."""
     name = str(params["average"])
     file = average_file(name)
     if not has_file(run.folder, file):
@@ -128,7 +132,6 @@ def make_probabilities(run: OpenRun, inputs: Values, params: Values) -> Model:
 
 
 def make_kept(run: OpenRun, inputs: Values, params: Values) -> Model:
-    """The average that the run left, with BatchNorm re-estimated."""
     weights = read_average(run.folder, str(params["average"]))
     return with_batchnorm(run, weights, params["minibatches"])
 
@@ -231,5 +234,62 @@ MEANS: Final = {
     "dense-swad": _DENSE_SWAD,
     "dense-swad-nobn": _DENSE_SWAD.variant(
         "dense-swad with the BatchNorm buffers of the last update", minibatches=0
+    ),
+}
+
+
+FEW = 5  # members of an average that somebody has to run
+
+
+def plan_choice(run: StoredRun, params: Values) -> Plan:
+    step = select(run.trajectory, params["rule"], guard=False).step
+    return Plan({"steps": [step], "source.jsonl": run.source_digest})
+
+
+def plan_advised(run: StoredRun, params: Values) -> Plan:
+    """What checkwise recommended when the study was registered: frozen, as it was tested."""
+    chosen = select(run.trajectory, params["rule"], guard=False)
+    validation = chosen.saturation
+    if validation is not None and validation.errors <= params["few_errors"]:
+        step = select(run.trajectory, params["safer"], guard=False).step
+        notes = ("validation is saturated: the earliest near the best",)
+        return Plan({"steps": [step], "source.jsonl": run.source_digest}, notes)
+    average = plan_members(run, params)
+    return average if len(average.inputs["steps"]) > 1 else plan_choice(run, params)
+
+
+def make_deployed(run: OpenRun, inputs: Values, params: Values) -> Model:
+    model = make_probabilities(run, inputs, params)
+    outputs = model.outputs
+    if outputs.diverged("source"):
+        return model
+    fitted = fit(outputs.of("source"), params["calibrator"])
+    logits = tuple(fitted.apply(z).astype(np.float32) for z in outputs.logits)
+    notes = (*model.notes, f"{fitted.name}: {fitted.state}")
+    return Model(replace(outputs, logits=logits), model.weights, notes)
+
+
+_SOFTENED = Recipe.of_each(
+    f"what `deploy --average {FEW}` writes, with {DEFAULT}",
+    plan_members,
+    make_deployed,
+    {"delta_pp": MEMBERS_DELTA_PP, "k": FEW, "calibrator": DEFAULT},
+)
+DEPLOYED: Final = {
+    "deploy": Recipe.of_each(
+        f"what `deploy` writes: the choice of {DEFAULT_RULE}, then {DEFAULT}",
+        plan_choice,
+        make_deployed,
+        {"rule": DEFAULT_RULE, "calibrator": DEFAULT},
+    ),
+    "deploy-mean-probs": _SOFTENED.variant(
+        f"what `deploy --average all` writes with all members, with {DEFAULT}", k=None
+    ),
+    "deploy-mean-probs-5": _SOFTENED,
+    "advised": Recipe.of_each(
+        "the registered advice: deploy-mean-probs-5, or ac-early where validation is saturated",
+        plan_advised,
+        make_deployed,
+        {**_SOFTENED.params, "rule": DEFAULT_RULE, "few_errors": FEW_ERRORS, "safer": SAFER},
     ),
 }

@@ -53,7 +53,6 @@ class OwnModels:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """The run's key, network and algorithm."""
         run = read_run(self.folder)
         return {"run": run.key.as_dict(), "network": run.config.get("network")}
 
@@ -73,14 +72,12 @@ class OwnModels:
         return OpenRuns(self.roots)(open_cohort(place), read_run(self.folder).key)
 
     def checkpoint(self, step: int, *, alone: bool) -> StoredModel:
-        """The file itself, compared with its checksum."""
         content = partial(checkpoint_content, self.folder, step)
         place = file_place(step, alone=alone)
         return StoredModel(place, [BundleFile(place, content)])
 
     @naming_extras()
     def logits(self, step: int) -> Logits:
-        """Saved ones, or those that its weights give."""
         if read_run(self.folder).saved_at([step]) or not has_file(
             self.folder, checkpoint_file(step)
         ):
@@ -90,7 +87,6 @@ class OwnModels:
     @property
     @naming_extras()
     def groups(self) -> Groups | None:
-        """As saved with the logits, or those of the data."""
         if read_run(self.folder).saved_at([self.first]):
             return read_run(self.folder).predictions().groups(self.first)
         parts = self._open.source_parts
@@ -99,7 +95,6 @@ class OwnModels:
 
     @naming_extras()
     def mean(self, steps: Sequence[int]) -> StoredModel:
-        """With BatchNorm statistics re-estimated on source training data."""
         counted = {"steps": list(steps), "multiplicities": [1] * len(steps)}
         model = averaged(self._open, counted, minibatches=BATCHNORM["minibatches"])
         content = encode(dict(model.weights or {}))

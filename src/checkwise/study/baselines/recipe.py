@@ -43,12 +43,10 @@ class StoredRun:
 
     @cached_property
     def trajectory(self) -> Trajectory:
-        """Its source-validation records."""
         return read_run(self.folder).trajectory()
 
     @cached_property
     def source_digest(self) -> str:
-        """SHA-256 of those records."""
         return digest_of(self.folder, SOURCE_FILE)
 
 
@@ -101,7 +99,6 @@ class Recipe:
         params: Values,
         needs: Needs = FROM_WEIGHTS,
     ) -> Recipe:
-        """A recipe that makes a model of every run by itself."""
         return cls(
             summary,
             lambda runs, params: plan(runs[0], params),
@@ -111,7 +108,6 @@ class Recipe:
         )
 
     def variant(self, summary: str, **params: Any) -> Recipe:
-        """The same recipe with other defaults."""
         return replace(self, summary=summary, params={**self.params, **params})
 
     def complete(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,5 +122,4 @@ class Recipe:
         return {**self.params, **params}
 
     def group_of(self, key: RunKey) -> tuple[Any, ...]:
-        """What the runs of one group have in common with this one."""
         return tuple(getattr(key, name) for name in self.share)

@@ -10,7 +10,11 @@ from checkwise.study.data.dataset import Place as Place
 from checkwise.study.data.dataset import RemovedRow as RemovedRow
 from checkwise.study.data.dataset import check_domain_name as check_domain_name
 from checkwise.study.data.dataset import check_unlike as check_unlike
+from checkwise.study.data.dataset import class_subset as class_subset
 from checkwise.study.data.dataset import from_arrays as from_arrays
+from checkwise.study.data.dataset import place_names as place_names
+from checkwise.study.data.dataset import with_classes as with_classes
+from checkwise.study.data.dataset import with_places as with_places
 from checkwise.study.data.every_dataset import DATASETS as DATASETS
 from checkwise.study.data.every_dataset import EMBEDDED as EMBEDDED
 from checkwise.study.data.every_dataset import dataset_names as dataset_names
@@ -22,7 +26,7 @@ from checkwise.study.data.features import frozen_features as frozen_features
 from checkwise.study.data.features import open_features as open_features
 from checkwise.study.data.images import augment as augment
 from checkwise.study.data.images import open_image_folder as open_image_folder
-from checkwise.study.data.sampler import MinibatchSampler as MinibatchSampler
+from checkwise.study.data.splits import MinibatchSampler as MinibatchSampler
 from checkwise.study.data.splits import SourceSplit as SourceSplit
 from checkwise.study.data.splits import check_sources as check_sources
 from checkwise.study.data.splits import described as described
@@ -36,7 +40,3 @@ from checkwise.study.data.splits import split_both as split_both
 from checkwise.study.data.splits import split_groups as split_groups
 from checkwise.study.data.splits import target_rows as target_rows
 from checkwise.study.data.splits import training_seed as training_seed
-from checkwise.study.data.subsets import class_subset as class_subset
-from checkwise.study.data.subsets import place_names as place_names
-from checkwise.study.data.subsets import with_classes as with_classes
-from checkwise.study.data.subsets import with_places as with_places

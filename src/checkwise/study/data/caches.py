@@ -58,10 +58,7 @@ _COARSE_CLOCK_NS = 2_000_000_000
 def content_hashes(
     root: Path, files: Sequence[str], *, progress: Progress | None = None
 ) -> list[str]:
-    """The SHA-256 of each of ``files`` (relative to ``root``), in order.
-
-    What the files were hashed to before is kept, and holds while their sizes and times stay.
-    """
+    """The SHA-256 of each of ``files`` (relative to ``root``), in order."""
     place = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]
     manifest = cache_dir("manifests") / f"{place}.json"
     known = _read(manifest)
@@ -145,12 +142,7 @@ def cached_rows(
             os.replace(partial, path)
             sync_folder(path.parent)
             cached = stored()
-    if cached is None:
-        raise InputError(
-            f"Expected the file just written to be readable, but got a damaged one in {path}: "
-            "check the disk, or set CHECKWISE_CACHE to a folder on another one.",
-            code="system",
-        )
+    assert cached is not None, f"what was just written to {path} cannot be read"
     return cached
 
 
@@ -218,11 +210,9 @@ class RowWriter:
             self._write_at(header, 0)
 
     def close(self) -> None:
-        """Close the file; use ``contextlib.closing``."""
         os.close(self._file)
 
     def missing(self) -> NDArray[np.int64]:
-        """The rows that are not finished yet."""
         length = self._shape[0] * _CHECKSUM.itemsize
         stored = np.frombuffer(os.pread(self._file, length, self._checksums_at), _CHECKSUM)
         # An untouched row has checksum 0; looking at the others only spares reading a sparse file.
@@ -234,12 +224,7 @@ class RowWriter:
         return np.flatnonzero(~done)
 
     def write(self, first: int, rows: Rows) -> None:
-        """Store consecutive ``rows`` from index ``first`` on."""
-        if rows.shape[1:] != self._shape[1:]:
-            raise InputError(
-                f"Expected rows of shape {self._shape[1:]}, but got {rows.shape[1:]} at row "
-                f"{first} in {self.path.name}: every row needs the same shape."
-            )
+        assert rows.shape[1:] == self._shape[1:]
         rows = np.ascontiguousarray(rows, dtype=self._dtype)
         self._write_at(rows.tobytes(), self._rows_at + first * self._row_bytes)
         checksums = np.array([_checksum(row.data) for row in rows], dtype=_CHECKSUM)
@@ -247,12 +232,7 @@ class RowWriter:
 
     def finish(self) -> None:
         """Force everything to disk; refuses if a row is missing."""
-        missing = self.missing()
-        if len(missing):
-            raise InputError(
-                f"Expected {self._shape[0]} finished rows, but got {len(missing)} unfinished ones "
-                f"(first: {missing[0]}) in {self.path.name}: run again to continue."
-            )
+        assert not len(self.missing())
         os.fsync(self._file)
 
     def _write_at(self, content: bytes, offset: int) -> None:

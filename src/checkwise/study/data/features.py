@@ -121,7 +121,6 @@ def open_features(
 
 
 def feature_domains(path: Path | str, domain_by: str = DOMAIN) -> tuple[str, ...]:
-    """The domains of a feature file; its features are not read."""
     path = Path(path)
     return _column(path, _read(path, domain_by)[1], domain_by)[1]
 
@@ -158,10 +157,7 @@ def _read(path: Path, *columns: str) -> tuple[ArrayHeader, dict[str, NDArray[Any
 
 
 def _column(path: Path, arrays: Mapping[str, NDArray[Any]], key: str) -> Column:
-    """A column; ``classes`` and ``domains`` name the values of label and domain where present.
-
-    Numbers without names count from 0. The values of any other column name themselves.
-    """
+    """A column; ``classes`` and ``domains`` name the values of label and domain where present."""
     values, names_key = arrays[key], _NAMES.get(key)
     if values.dtype.kind not in "iuU":
         wanted = f"`{key}` as integers or strings"

@@ -108,7 +108,6 @@ def scan(root: Path) -> ImageFolder:
 
 
 def decode(content: bytes, size: int) -> NDArray[np.uint8]:
-    """Decode an encoded image to uint8 [size, size, 3]."""
     from PIL import Image
 
     with Image.open(io.BytesIO(content)) as image:
@@ -275,7 +274,6 @@ def _jitter(image: Image, random: np.random.Generator) -> Image:
 
 
 def _turn_hue(image: Image, turn: float) -> Image:
-    """Shift the hue by ``turn`` of the full circle."""
     from PIL import Image
 
     shift = int(turn * 255)

@@ -1,4 +1,4 @@
-"""Which rows a run trains on, validates on and is evaluated on.
+"""Which rows a run trains on, validates on and is evaluated on, and its minibatches.
 
 Seeds are derived from names: a run's randomness depends on what it is and nothing else.
 """
@@ -46,7 +46,6 @@ def training_seed(
 
 
 def shared_init_seed(dataset: str, algorithm: str, held_out: Sequence[int]) -> int:
-    """The seed of the initial weights where runs with different seeds share them."""
     return seed_hash(dataset, algorithm, list(held_out), "init")
 
 
@@ -186,12 +185,6 @@ def source_splits(
     holdout: float,
 ) -> list[SourceSplit]:
     """The splits of every source domain, without rows that are held out."""
-    if split_by != "examples" and not dataset.groups:
-        raise InputError(
-            f"Expected groups for split_by = {split_by!r}, but {dataset.name} has none: set "
-            "`groups` to the column of the feature file that names them.",
-            code="missing",
-        )
     splits = []
     for domain in source_domains(dataset, held_out):
         rows = _left(dataset, domain, held_out)
@@ -214,7 +207,6 @@ def source_splits(
 
 
 def source_domains(dataset: DomainDataset, held_out: Sequence[str]) -> list[int]:
-    """Indices of the domains with examples that are not held out."""
     for name in held_out:
         dataset.target_index(name)
     left = [d for d in range(len(dataset.domains)) if len(_left(dataset, d, held_out))]
@@ -223,7 +215,6 @@ def source_domains(dataset: DomainDataset, held_out: Sequence[str]) -> list[int]
 
 
 def check_sources(held_out: Sequence[str], left: Sequence[object], name: str) -> None:
-    """Refuse to hold out all of a data set."""
     if not left:
         raise InputError(
             f"Expected at least one source domain, but all of {', '.join(held_out)} are held out "
@@ -271,7 +262,6 @@ def described(
 
 
 def _left(dataset: DomainDataset, domain: int, held_out: Sequence[str]) -> Indices:
-    """The rows of a domain that are not held out."""
     if not dataset.places:
         gone = dataset.domains[domain] in held_out
         return np.arange(0 if gone else dataset.sizes[domain], dtype=np.int64)
@@ -280,3 +270,58 @@ def _left(dataset: DomainDataset, domain: int, held_out: Sequence[str]) -> Indic
         if place.domain == domain and place.name in held_out:
             stays[place.rows] = False
     return np.flatnonzero(stays)
+
+
+# Part of the stream's definition, like the seed: changing it changes every draw.
+BLOCK = 64
+
+
+class MinibatchSampler:
+    """Draws one minibatch of row indices per domain and update, with replacement.
+
+    ``pools[d]`` holds the rows of domain ``d`` that may be drawn (its `in` split). Every domain has
+    its own stream, a function of ``(seed, position of the domain, number of batches drawn)`` alone:
+    the whole state is one counter, and domains neither share nor disturb each other's draws.
+    The legacy generator is used because NumPy promises never to change its stream.
+
+    Example:
+        >>> sampler = MinibatchSampler([np.arange(5), np.arange(9)], batch_size=3, seed=0)
+        >>> state = sampler.state()
+        >>> first = sampler.next()
+        >>> sampler.set_state(state)
+        >>> all((a == b).all() for a, b in zip(first, sampler.next()))
+        True
+    """
+
+    def __init__(self, pools: Sequence[Indices], *, batch_size: int, seed: int) -> None:
+        self._pools = [np.asarray(pool, dtype=np.int64) for pool in pools]
+        self._batch_size = batch_size
+        self._seed = seed
+        self._drawn = 0
+        self._blocks: dict[int, list[tuple[Indices, ...]]] = {}  # the one in use
+
+    def next(self) -> tuple[Indices, ...]:
+        block, offset = divmod(self._drawn, BLOCK)
+        if block not in self._blocks:
+            self._blocks = {block: self._draw(block)}
+        self._drawn += 1
+        return self._blocks[block][offset]
+
+    def state(self) -> dict[str, int]:
+        """Return what ``set_state`` needs to continue exactly here; plain JSON."""
+        return {"drawn": self._drawn}
+
+    def set_state(self, state: Mapping[str, int]) -> None:
+        """Continue where ``state`` of a sampler of the same pools, size and seed was taken."""
+        self._drawn = state["drawn"]
+
+    def _draw(self, block_index: int) -> list[tuple[Indices, ...]]:
+        streams = []
+        for position, pool in enumerate(self._pools):
+            entropy = np.random.SeedSequence([self._seed, position, block_index])
+            random = np.random.RandomState(np.random.MT19937(entropy))
+            drawn = random.randint(0, len(pool), size=(BLOCK, self._batch_size), dtype=np.int64)
+            rows = pool[drawn]
+            rows.flags.writeable = False
+            streams.append(rows)
+        return list(zip(*streams, strict=True))

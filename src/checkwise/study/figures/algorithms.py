@@ -42,7 +42,6 @@ class AlgorithmChange:
 
 
 def algorithm_changes(pool: Pool) -> tuple[AlgorithmChange, ...]:
-    """Every algorithm × rule × metric, pooled over data sets."""
     all_changes: list[AlgorithmChange] = []
     data, role = pool.datasets(), pool.everything().role
     rules = PAPER if pool.rule.label == DEFAULT_RULE else (pool.rule,)
@@ -98,7 +97,6 @@ def change_panel(
     marker: str,
     size: float,
 ) -> None:
-    """The changes of one metric with their intervals: a row per algorithm, a colour per rule."""
     axes.axvline(0, color=style.GREY, lw=0.8)
     for i, rule in enumerate(dict.fromkeys(change.rule for change in changes)):
         of_rule = [change for change in changes if change.rule == rule]

@@ -87,7 +87,6 @@ def distance_points(pool: Pool, rules: Sequence[Row] = ()) -> tuple[DistancePoin
 
 
 def draw(points: Sequence[DistancePoint]) -> Figure:
-    """All rules, and beside them those within a few points of the best accuracy."""
     near = near_best(points)
     panels = [("all rules", points)]
     if 1 < len(near) < len(points):
@@ -111,7 +110,6 @@ def draw(points: Sequence[DistancePoint]) -> Figure:
 
 
 def near_best(points: Sequence[DistancePoint]) -> list[DistancePoint]:
-    """The rules within a few points of the best accuracy."""
     best = max(point.accuracy for point in points)
     return [point for point in points if point.accuracy >= best - NEAR_PP]
 

@@ -38,7 +38,6 @@ class KendallFacts:
 
 
 def rank_agreements(pool: Pool) -> KendallFacts:
-    """τ_b of source and target for the four metrics."""
     tau = all_checkpoints(pool)
     cells = []
     for group in pool.groups(["dataset", "algorithm"]):
@@ -52,7 +51,6 @@ def rank_agreements(pool: Pool) -> KendallFacts:
 
 
 def draw(taus: KendallFacts) -> Figure:
-    """One panel per metric; an interval for each cell, shading up to the panel mean."""
     if not taus.panel_means:
         raise InputError(
             "Expected runs with finite target values at two steps or more, but there are none: "

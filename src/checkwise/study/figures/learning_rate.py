@@ -32,7 +32,6 @@ class AtRate:
 
 
 def facts(pool: Pool) -> tuple[AtRate, ...]:
-    """Every learning rate of every data set, ascending; at least two with finite changes."""
     at_rates = []
     for group in by_rate(pool):
         values = pool.differences(pool.rule, pool.reference, tuple(METRICS), group.keep).values
@@ -45,17 +44,11 @@ def facts(pool: Pool) -> tuple[AtRate, ...]:
             AtRate(dataset, float(rate), changes, len(values), group.role, pool.contrast)
         )
     rates = {at.rate for at in at_rates}
-    if len(rates) < 2:
-        raise InputError(
-            "Expected runs with different learning rates, but all have the same one: train a "
-            "ladder, such as the study pacs-ladder.",
-            code="empty",
-        )
     measured = {at.rate for at in at_rates if any(at.changes.values())}
     if len(measured) < 2:
         raise InputError(
             "Expected finite held-out results at two learning rates or more, but got them at "
-            f"{len(measured)} of {len(rates)}: train at lower rates, where runs do not diverge.",
+            f"{len(measured)} of {len(rates)}: train a ladder, such as the study pacs-ladder.",
             code="empty",
         )
     return tuple(at_rates)
@@ -68,7 +61,6 @@ def missing(at_rates: Sequence[AtRate]) -> dict[str, int]:
 
 
 def draw(at_rates: Sequence[AtRate]) -> Figure:
-    """One panel per metric: every run as a dot, and a line through the means of a data set."""
     figure = style.new_figure(2.0, 2.6)
     datasets = list(dict.fromkeys(at.dataset for at in at_rates))
     for panel, (metric, name) in enumerate(METRICS.items()):

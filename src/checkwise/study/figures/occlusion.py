@@ -183,12 +183,6 @@ def facts(
 ) -> Occlusion:
     """Mask one patch after the other of one normalised ``image`` [channels, height, width]."""
     _, height, width = image.shape
-    if height % patch or width % patch:
-        raise InputError(
-            f"Expected an image whose sides are multiples of {patch}, but got {height} × {width}: "
-            "resize it, or choose another patch.",
-            code="unsupported",
-        )
     rows, columns = height // patch, width // patch
     masked = np.repeat(image[None], rows * columns + 1, axis=0)
     for i in range(rows * columns):
@@ -210,7 +204,6 @@ def facts(
 
 
 def case_facts(case: ImageCase) -> dict[str, Occlusion]:
-    """Every checkpoint of a case on its image."""
     patch = patch_for(*case.image.shape[1:])
     return {
         name: facts(
@@ -225,7 +218,6 @@ def case_facts(case: ImageCase) -> dict[str, Occlusion]:
 
 
 def draw_case(case: ImageCase, occlusions: Mapping[str, Occlusion]) -> Figure:
-    """The figure of a case; images are shown in colour, digits in grey."""
     exemplar = None if case.exemplar is None else _shown(case.exemplar)
     classes = dict(enumerate(case.classes))
     return draw(occlusions, _shown(case.pixels), classes=classes, exemplar=exemplar)

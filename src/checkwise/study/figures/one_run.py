@@ -33,12 +33,10 @@ class Confident:
 
     @property
     def rate(self) -> float:
-        """Error rate among them; nan if there are none."""
         return self.errors / self.count if self.count else float("nan")
 
     @property
     def coverage(self) -> float:
-        """Share of all predictions."""
         return self.count / self.n
 
 
@@ -84,7 +82,6 @@ class SharedErrors:
 
     @property
     def shared(self) -> int:
-        """How many examples both get wrong."""
         return len(self.same)
 
     def share_raised(self, *, same_only: bool = False) -> float:
@@ -101,7 +98,6 @@ class SharedErrors:
 
 
 def count_shared_errors(first: Predictions, second: Predictions) -> SharedErrors:
-    """Compare two checkpoints on the same examples in the same order."""
     if not np.array_equal(first.labels, second.labels):
         raise InputError(
             "Expected two checkpoints on the same examples in the same order, but their labels "
@@ -176,7 +172,6 @@ class ReliabilityFacts:
 def reliability_diagrams(
     named: Mapping[str, Predictions], *, bins: int = BINS, bandwidth: float = BANDWIDTH
 ) -> ReliabilityFacts:
-    """The diagrams of every checkpoint."""
     soft, hard = {}, {}
     for name, predictions in named.items():
         examples = predictions.examples
@@ -200,7 +195,6 @@ def _diagram(kind: str, w: FloatArray, u: FloatArray, right: FloatArray) -> Diag
 
 
 def draw_reliability(found: ReliabilityFacts) -> Figure:
-    """Rows: soft and hard bins; columns: checkpoints. Point area is the bin's weight."""
     names = list(found.soft)
     figure = style.new_figure(0.9 * len(names), 4.6)
     for row, (diagrams, what) in enumerate(
@@ -223,13 +217,11 @@ def draw_reliability(found: ReliabilityFacts) -> Figure:
 
 
 def risk_curves(named: Mapping[str, Predictions]) -> dict[str, RiskCoverage]:
-    """The risk–coverage curve of every checkpoint."""
     examples = {name: predictions.examples for name, predictions in named.items()}
     return {name: risk_coverage(rows.confidence, rows.correct) for name, rows in examples.items()}
 
 
 def draw_risk_coverage(curves: Mapping[str, RiskCoverage]) -> Figure:
-    """Error rate over coverage; the legend gives the areas."""
     figure = style.new_figure(1.2, 2.6)
     axes = style.plain_axes(
         figure.add_subplot(), xlabel="Coverage (%)", ylabel="Errors among covered (%)"

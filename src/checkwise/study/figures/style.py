@@ -31,7 +31,6 @@ RULES = {
 
 
 def rule_colour(rule: str, fallback: int = 7) -> str:
-    """The same colour for a rule in every figure; unconstrained rules are grey."""
     if rule.startswith("pure-"):
         return GREY
     return COLOURS[RULES.get(rule, fallback) % len(COLOURS)]
@@ -49,7 +48,6 @@ def new_figure(columns: float = 1.0, height: float = 2.6) -> Figure:
 
 
 def plain_axes(axes: Axes, *, xlabel: str = "", ylabel: str = "", title: str = "") -> Axes:
-    """Two spines, small type, a title on the left."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(which="both", labelsize=7)
     axes.set_xlabel(xlabel, fontsize=8)
@@ -59,7 +57,6 @@ def plain_axes(axes: Axes, *, xlabel: str = "", ylabel: str = "", title: str = "
 
 
 def legend(axes: Axes, **options: Any) -> None:
-    """A legend without a frame."""
     axes.legend(fontsize=7, frameon=False, **options)
 
 
@@ -72,7 +69,6 @@ def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write PDF and PNG, without the time of writing."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.pdf", folder / f"{name}.png"]
     write_with(

@@ -70,7 +70,6 @@ def facts(pool: Pool, group: Group | None = None) -> tuple[AtTolerance, ...]:
 
 
 def draw(by_tolerance: Sequence[AtTolerance]) -> Figure:
-    """One panel per metric with its interval, and one for the size of the feasible set."""
     figure = style.new_figure(2.0, 3.6)
     deltas = [at.delta_pp for at in by_tolerance]
     curves: dict[str, tuple[Sequence[float], str, str]] = {

@@ -42,7 +42,6 @@ class TrajectoryFacts:
 
     @property
     def reliability(self) -> str | None:
-        """The metric that colours feasible checkpoints."""
         return next(iter(self.metrics), None)
 
 
@@ -60,7 +59,6 @@ def example(pool: Pool) -> RunKey:
 
 
 def facts(pool: Pool, key: RunKey | None = None) -> TrajectoryFacts:
-    """What is drawn about one run: the given one, or a typical one."""
     chosen = [pool.selections(row) for row in (pool.rule, pool.reference)]
     key = key or example(pool)
     rule, reference = (of_rule[key] for of_rule in chosen)
@@ -70,7 +68,6 @@ def facts(pool: Pool, key: RunKey | None = None) -> TrajectoryFacts:
 def trajectory_facts(
     run: Trajectory, selection: Selection, others: Sequence[Selection], name: str
 ) -> TrajectoryFacts:
-    """The plot's numbers; the tolerance is that of ``selection``."""
     columns = selection.columns
     drawn = {
         metric: tuple((METRICS[metric].scale * columns[metric]).tolist())
@@ -89,7 +86,6 @@ def trajectory_facts(
 
 
 def draw(facts_of: TrajectoryFacts) -> Figure:
-    """Accuracy over steps; the band holds the feasible checkpoints."""
     figure = style.new_figure(1.4, 2.6)
     axes = style.plain_axes(
         figure.add_subplot(), xlabel="Step", ylabel="Source accuracy (%)", title=facts_of.name

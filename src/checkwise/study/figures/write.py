@@ -47,7 +47,6 @@ class Shown:
 
     @property
     def rows(self) -> tuple[Method, Method]:
-        """The reference and the rule."""
         return self.pool.reference, self.pool.rule
 
 
@@ -77,8 +76,6 @@ def example_predictions(shown: Shown) -> tuple[RunKey, dict[str, Predictions]]:
 
 
 def _of_one_run(draw: Callable[[dict[str, Predictions]], Figure]) -> Draw:
-    """A figure of both choices in one run, which its title names."""
-
     def drawn(shown: Shown) -> Figure:
         run, predictions = example_predictions(shown)
         figure = draw(predictions)
@@ -138,7 +135,6 @@ def write_figures(
     example: int | None = None,
     roots: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, str | None]]:
-    """Write figures one by one: each name, and why it could not be drawn if it could not."""
     shown = Shown(Pool.of(cohorts), run, example, dict(roots or {}))
     unknown = [name for name in only if name not in FIGURES]
     if unknown:

@@ -67,7 +67,6 @@ class Training(Protocol):
 
 
 def published(run: Path) -> bool:
-    """Whether a run is finished and can be read in its own folder."""
     return disk.has_file(run, DONE_FILE)
 
 
@@ -143,11 +142,7 @@ def _about(error: InputError, removed: Path, source: Path) -> InputError:
 
 
 def furthest(folders: Sequence[Path], training: Training) -> Path | None:
-    """The attempt whose saved state is furthest, or None if none has one.
-
-    Raises:
-        InputError: no state can be read, and at least one is damaged.
-    """
+    """The attempt whose saved state is furthest, or None if none has one."""
     with_state = [folder for folder in folders if disk.has_file(folder, RESUME_FILE)]
     if len(with_state) == 1:
         return with_state[0]
@@ -269,10 +264,7 @@ def clear_published(cohort: Path) -> None:
 
 
 def move_unfinished(run: Path) -> None:
-    """Turn what lies in the place of a run without its mark into an attempt at it.
-
-    A copy that was cut short, say: no rename could ever publish the run over it.
-    """
+    """Turn what lies in the place of a run without its mark into an attempt at it."""
     names = disk.names(run)
     if not names or DONE_FILE in names:
         return

@@ -58,7 +58,6 @@ def running_code() -> dict[str, Any]:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git says about the package's folder; None without git or outside a checkout."""
     command = ["git", "--no-optional-locks", "-C", str(PACKAGE), *arguments]
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
@@ -116,7 +115,6 @@ def write_cohort(
 
 
 def open_cohort(path: Path | str) -> CohortRecord:
-    """Read ``cohort.json``."""
     path = Path(path)
     file = path / COHORT_FILE
     plan = read_plan(path)
@@ -153,7 +151,6 @@ def open_cohort(path: Path | str) -> CohortRecord:
 
 
 def is_cohort(path: Path) -> bool:
-    """Whether a folder is a cohort."""
     return has_file(path, COHORT_FILE)
 
 
@@ -201,7 +198,6 @@ class Origin:
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
         return {n: list(v) if isinstance(v, tuple) else v for n, v in vars(self).items()}
 
 

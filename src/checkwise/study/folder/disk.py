@@ -34,7 +34,6 @@ def size(folder: Path, name: str) -> int:
 
 
 def read_start(folder: Path, name: str, length: int) -> bytes:
-    """The first bytes of a file."""
     with open_file(folder, name) as file:
         return file.read(length)
 
@@ -52,12 +51,10 @@ def make_folders_in(folder: Path, name: str) -> Path:
 
 
 def write_file(folder: Path, name: str, content: bytes) -> None:
-    """Write a whole file in a folder that must be there."""
     write_bytes(make_folders_in(folder, name), content)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it; one that is there already is fine."""
     path.mkdir(parents=True, exist_ok=True)
 
 
@@ -87,16 +84,13 @@ def rename(old: Path, new: Path) -> None:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file, if it is there."""
     path.unlink(missing_ok=True)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder with all that is in it, as far as that is possible, file by file."""
     shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder if nothing is in it."""
     with suppress(OSError):
         path.rmdir()

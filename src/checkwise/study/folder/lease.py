@@ -1,4 +1,4 @@
-"""Who works on a run.
+"""Who works on a run, and why tries at it failed.
 
 A lease only spares work: two workers on one run never harm each other (``attempts.py``). On
 one machine the system's lock tells whether its holder lives, and a killed one lets go at once.
@@ -16,13 +16,27 @@ import socket
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self, get_type_hints
 
-from checkwise.store import LEASE_FILE, check_tree, has_file, writing
-from checkwise.study.folder.failures import read_facts
+from checkwise.errors import InputError
+from checkwise.store import (
+    LAYOUT_SCHEMA,
+    LEASE_FILE,
+    attempts_folder,
+    check_tree,
+    encode_json,
+    has_file,
+    open_file,
+    parse,
+    read_file,
+    write_text,
+    writing,
+)
+from checkwise.study.folder import disk
 
 STALE_SECONDS = 300.0
 BEAT_SECONDS = 30.0
@@ -44,7 +58,6 @@ class Holder:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is, or was, a process of this machine."""
         return self.host == socket.gethostname()
 
     def seems_alive(self, now: float) -> bool:
@@ -83,7 +96,6 @@ class Lease:
         return found is not None and found.token == self.token
 
     def release(self) -> None:
-        """Give the run back."""
         if self._file < 0:
             return
         self._ended.set()
@@ -181,3 +193,83 @@ def _process_exists(pid: int) -> bool:
         return False
     except OSError:  # the process of another user, or no /proc
         return True
+
+
+RETRIES: Final = 2
+LONGEST_LINE: Final = 2000
+SUFFIX: Final = ".failed"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failed try.
+
+    Args:
+        round: the sweep that it belongs to; tries are counted within it.
+        number: which try it was, from 1.
+        host: where it ran.
+        reason: why it failed, in one line.
+        log: the file beside this one with the details; "" without one.
+        updates: updates that the furthest saved state of the run had afterwards.
+        lost: whether its worker ended or fell silent without a word, and the run is tried again.
+    """
+
+    round: str
+    number: int
+    host: str
+    reason: str
+    log: str = ""
+    updates: int = 0
+    lost: bool = False
+
+
+def read_facts(folder: Path, name: str, kinds: Mapping[str, type]) -> dict[str, Any] | None:
+    """The facts in a small file that anybody may have written; None where it is damaged."""
+    try:
+        content = parse(read_file(folder, name))
+        facts = {fact: content[fact] for fact in kinds}
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return facts if all(type(facts[fact]) is kind for fact, kind in kinds.items()) else None
+
+
+def write_failure(run: Path, token: str, failure: Failure) -> None:
+    content = {"schema": LAYOUT_SCHEMA, **asdict(failure)}
+    write_text(attempts_folder(run) / f"{token}{SUFFIX}", encode_json(content))
+
+
+def read_failures(run: Path) -> list[Failure]:
+    place = attempts_folder(run)
+    names = [name for name in disk.names(place) or () if name.endswith(SUFFIX)]
+    found = [read_facts(place, name, get_type_hints(Failure)) for name in names]
+    failures = [Failure(**facts) for facts in found if facts is not None]
+    return sorted(failures, key=lambda failure: failure.number)
+
+
+def tries(failures: list[Failure], round_: str, updates: int) -> int:
+    """How many tries of a round have failed.
+
+    Workers that were lost count only if the run got no further since: a machine that is taken away
+    now and then is no fault of the run.
+    """
+    return sum(
+        failure.round == round_ and (not failure.lost or failure.updates == updates)
+        for failure in failures
+    )
+
+
+def last_failure(run: Path) -> Failure | None:
+    """The last failed try at a run; None where none failed, or a worker was lost."""
+    failures = [failure for failure in read_failures(run) if not failure.lost]
+    return failures[-1] if failures else None
+
+
+def last_line(run: Path, failure: Failure) -> str | None:
+    """The last line that a failed try printed; None where nothing can be read of it."""
+    try:
+        with open_file(attempts_folder(run), failure.log) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LONGEST_LINE))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except (InputError, OSError):
+        return None
+    return lines[-1].strip() if lines else None

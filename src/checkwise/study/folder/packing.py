@@ -109,13 +109,11 @@ def check_whole(cohort: Path) -> Mapping[RunKey, Path]:
 
 
 def packed_part(folder: Path) -> dict[str, Fingerprint]:
-    """The fingerprints of those of a run's files that are packed."""
     files = read_mark(folder).files
     return {name: known for name, known in files.items() if not name.startswith(LEFT_BEHIND)}
 
 
 def heldout_files(folder: Path) -> list[str]:
-    """The journals on held-out domains that a run has."""
     return sorted(f"{HELDOUT_FOLDER}/{f.name}" for f in (folder / HELDOUT_FOLDER).glob("*.jsonl"))
 
 

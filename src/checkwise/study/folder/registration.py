@@ -124,7 +124,6 @@ def mark_opened(cohort: Path) -> None:
 
 
 def source_hashes(cohort: Path) -> dict[str, str]:
-    """SHA-256 of the source journal of every run that has one, by the run's folder."""
     return {
         run.name: str(fingerprint(folder, SOURCE_FILE)["sha256"])
         for run in open_cohort(cohort).runs.values()
@@ -133,7 +132,6 @@ def source_hashes(cohort: Path) -> dict[str, str]:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """What changes whenever a file does; nothing where there is none."""
     try:
         status = os.stat(path)
     except OSError:
@@ -175,7 +173,6 @@ def _content(file: IO[bytes], path: Path) -> bytes:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[IO[bytes]]:
-    """The open log, locked for one writer at a time."""
     has_file(path.parent, path.name)  # refuses anything but a regular file
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
     with os.fdopen(os.open(path, flags, 0o666), "r+b") as file:
@@ -293,7 +290,6 @@ def _last_digest(lines: bytes) -> str:
 
 
 def _decoded(line: bytes) -> dict[str, Any] | None:
-    """A line as a JSON object, if it is one."""
     try:
         content = json.loads(line.decode())
     except (ValueError, RecursionError):

@@ -67,12 +67,10 @@ class Journal:
 
     @property
     def length(self) -> int:
-        """Bytes of whole, synced lines."""
         return self._length
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """Size and SHA-256 of its content."""
         return {"bytes": self._length, "sha256": self._digest.hexdigest()}
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -83,7 +81,6 @@ class Journal:
         self._digest.update(line)
 
     def close(self) -> None:
-        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -138,7 +135,6 @@ def _write(folder: Path, content: Mapping[str, Any]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what a run's numbers depend on."""
     installed = {"python": platform.python_version()}
     for package in ("checkwise", "torch", "numpy"):
         with suppress(metadata.PackageNotFoundError):

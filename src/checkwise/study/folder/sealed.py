@@ -52,7 +52,6 @@ def recorded_files(folder: Path) -> Mapping[str, Fingerprint]:
 
 
 def read_derived(folder: Path, name: str, recorded: Fingerprint | None) -> bytes:
-    """The content of a file of a result, which has to match what was recorded of it."""
     try:
         content = read_file(folder, name)
     except OSError as error:
@@ -179,10 +178,7 @@ def _columns(folder: Path, domain: str) -> dict[str, NDArray[Any]]:
 
 
 def checked_columns(lines: Sequence[Mapping[str, Any]], path: Path) -> dict[str, NDArray[Any]]:
-    """The columns of a journal; what no metric can be is refused.
-
-    nan is a gap, and nothing is known of diverged checkpoints.
-    """
+    """The columns of a journal; what no metric can be is refused."""
     steps, diverged = steps_of(lines, path)
     columns = metric_columns(lines, diverged, steps, str(path), gaps=True)
     for name, column in columns.items():

@@ -30,7 +30,7 @@ from checkwise.store import (
     read_run,
 )
 from checkwise.study.folder.cohort import open_cohort
-from checkwise.study.folder.failures import last_failure
+from checkwise.study.folder.lease import last_failure
 from checkwise.study.folder.registration import LOG, read_log
 from checkwise.study.folder.run_writing import kept_files
 from checkwise.study.folder.sealed import AGAIN, RECORD, checked_columns, recorded_files
@@ -55,7 +55,6 @@ class Fault:
 
 
 def verify(path: Path, *, progress: Callable[[int, int], None] | None = None) -> list[Fault]:
-    """Every fault of a cohort's folder, or of a single run's."""
     path = Path(path)
     if has_file(path, RUN_FILE):
         return list(_run_faults(path))
@@ -210,7 +209,6 @@ def record_steps(steps: int, record_every: int) -> list[int]:
 
 
 def unsigned(path: Path) -> list[str]:
-    """A note on a plan that nothing can be compared with."""
     if has_file(path, RUN_FILE) or read_plan(path).signed:
         return []
     return [

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.errors import InputError, naming_extras
+from checkwise.errors import naming_extras
 from checkwise.statistics import LEVEL, finite_table
 
 FloatArray = NDArray[np.float64]
@@ -28,14 +28,12 @@ class Clusters:
     name: str
 
     def sums(self, values: FloatArray) -> FloatArray:
-        """Sum of ``values`` [n, …] over each cluster, [G, …]."""
         total = np.zeros((self.count, *values.shape[1:]))
         np.add.at(total, self.of, values)
         return total
 
     @property
     def sizes(self) -> IntArray:
-        """Runs per cluster."""
         return np.bincount(self.of, minlength=self.count).astype(np.int64)
 
     def crossed(self, other: Clusters) -> Clusters:
@@ -64,13 +62,10 @@ class ClusterMeans:
 
     @property
     def df(self) -> int:
-        """Degrees of freedom."""
         return self.clusters - 1
 
     def interval(self, level: float = LEVEL) -> tuple[FloatArray, FloatArray]:
         """Ends of the t interval; nan with fewer than two clusters."""
-        if not 0 < level < 1:
-            raise InputError(f"Expected a `level` strictly between 0 and 1, but got {level}.")
         half = self.quantile((1 + level) / 2) * self.error
         return self.mean - half, self.mean + half
 
@@ -148,12 +143,10 @@ class PlaceMeans:
 
     @property
     def places(self) -> int:
-        """How many places there are."""
         return len(self.by_place)
 
     @property
     def mean(self) -> float:
-        """The mean over places."""
         return float(self.means.mean[0])
 
     @property
@@ -176,8 +169,6 @@ class PlaceMeans:
         It holds if places are a random sample of a normal distribution, and the new one gets as
         many runs as these. nan with fewer than two places.
         """
-        if not 0 < level < 1:
-            raise InputError(f"Expected a `level` strictly between 0 and 1, but got {level}.")
         s = float(self.means.error[0]) * np.sqrt(self.places)
         half = self.means.quantile((1 + level) / 2) * s * np.sqrt(1 + 1 / max(self.places, 1))
         return self.mean - float(half), self.mean + float(half)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from checkwise.errors import InputError
 from checkwise.study.inference.clusters import FloatArray
 
 BoolArray = NDArray[np.bool_]
@@ -26,7 +25,6 @@ class RiskCoverage:
     area: float
 
     def at(self, coverage: float) -> float:
-        """Error rate at a coverage, interpolated."""
         return float(np.interp(coverage, self.coverage, self.risk))
 
 
@@ -40,11 +38,6 @@ def risk_coverage(confidence: FloatArray, correct: BoolArray) -> RiskCoverage:
         ([0.25, 0.5, 1.0], [0.0, 0.0, 0.25])
     """
     u, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=bool)
-    if u.shape != right.shape or u.ndim != 1 or not len(u):
-        raise InputError(
-            f"Expected one confidence and one True or False per example, but got shapes {u.shape} "
-            f"and {right.shape}."
-        )
     order = np.argsort(-u, kind="stable")
     wrong = np.cumsum(~right[order])
     last = np.append(u[order][1:] != u[order][:-1], True)

@@ -33,16 +33,10 @@ def write_report(
             choosing, averaging, calibrating and deploying side by side, if they were made with
             ``checkwise study derive``), for a run ``rule``; and parameters such as ``delta_pp``.
     """
-    if isinstance(source, Selection) and asked:
-        raise InputError(
-            f"Expected nothing beside a selection, but got {', '.join(asked)}: pass the "
-            "run instead.",
-            code="unsupported",
-        )
     if isinstance(source, str | Path):
         source = _open(Path(source))
     if isinstance(source, Selection):
-        page = selection_page(source)
+        page = selection_page(source, **asked)
     elif isinstance(source, Trajectory):
         page = selection_page(select(source, **asked))
     else:

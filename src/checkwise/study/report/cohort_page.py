@@ -21,9 +21,14 @@ from checkwise.page import (
 from checkwise.statistics import RESAMPLES, SEED
 from checkwise.study import OUTSIDE_THE_SEAL, Contrast, sentences, verdict
 from checkwise.study.report.facts import CohortFacts
-from checkwise.study.report.forest_plot import forest_panel
 from checkwise.study.report.stages import StageFacts, stages_section
-from checkwise.study.report.tables import paired_table, source_table, split_table, unit_table
+from checkwise.study.report.tables import (
+    forest_panel,
+    paired_table,
+    source_table,
+    split_table,
+    unit_table,
+)
 from checkwise.words import counted, listed
 
 TILES = ("target_nll", "target_accuracy", "target_cwece")
@@ -48,7 +53,6 @@ WHY_SEALED = (
 def cohort_page(
     facts: CohortFacts, data: Mapping[str, Any], stages: Sequence[StageFacts] = ()
 ) -> str:
-    """The page as text; ``data`` is what its script computes with."""
     return whole_page(
         f"checkwise: {facts.name}",
         masthead(facts.name, f"{facts.role} data"),
@@ -90,7 +94,6 @@ def _top(facts: CohortFacts) -> Markup:
 
 
 def _by_unit(rows: Sequence[Contrast]) -> Markup | None:
-    """Why groups of runs are the unit, and the intervals by each."""
     if rows[0].n < 2:
         return None
     shown = [sentences.pick(rows, metric) for metric in _tiles(rows)]
@@ -141,7 +144,6 @@ def counts(facts: CohortFacts) -> str:
 
 
 def trained_on(machines: Mapping[str, int]) -> str:
-    """Which processors, and why that matters."""
     named = [f"{name} ({counted(runs, 'run')})" for name, runs in machines.items()]
     where = (
         f"Trained on {listed(named)}."
@@ -196,7 +198,6 @@ def _held_out(facts: CohortFacts) -> Markup:
 
 
 def _live_targets() -> Markup:
-    """The current settings on the held-out domains; the script fills this in."""
     return el(
         "div",
         el("h3", "At the settings chosen above"),

@@ -102,12 +102,10 @@ class CohortFacts:
 
     @property
     def example_key(self) -> RunKey:
-        """Which run the example is."""
         assert self.example.run is not None
         return self.example.run
 
     def contrasts(self, rule: str) -> list[Contrast]:
-        """A rule's contrasts over all runs, one per metric."""
         return [spread.contrast for spread in self.spreads[rule]]
 
 
@@ -120,7 +118,6 @@ def cohort_facts(
     worst_domain: bool = False,
     **params: Any,
 ) -> CohortFacts:
-    """Choose, evaluate and compare; ``rules[0]`` leads."""
     cohort.check_one_role()
     domains: dict[str, Any] = {"weights": weights, "worst_domain": worst_domain}
     compared = tuple(rule for rule in rules if rule != reference)
@@ -178,7 +175,6 @@ def cohort_facts(
 
 
 def _domains_count(weights: Weights, worst_domain: bool) -> str:
-    """How domains count, where it is not equally."""
     if worst_domain:
         return "The worst source domain decides."
     if isinstance(weights, str):
@@ -219,7 +215,6 @@ def _levels(tables: Sequence[Differences], reference: str) -> dict[str, dict[str
 
 
 def spreads_of(table: Differences) -> tuple[Spread, ...]:
-    """The differences of one rule, one spread per metric."""
     values = table.values
     return tuple(
         Spread(contrast, tuple(values[np.isfinite(values[:, m]), m].tolist()))

@@ -42,10 +42,7 @@ Held = tuple[dict[str, Any], dict[str, Any]]
 def cohort_data(
     cohort: Cohort, facts: CohortFacts, params: Mapping[str, Any], domains: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The data of a study's page, as the report's settings are.
-
-    ``params`` and ``domains`` are how its rules were asked to choose.
-    """
+    """The data of a study's page, as the report's settings are."""
     keys = sorted(cohort.usable)
     own = facts.example.choice
     stops = stops_with(own, STOPS) if _delta(facts.example) else [STOPS[0]]
@@ -119,7 +116,6 @@ def _pieces(at: Sequence[Chosen], rule: str, key: RunKey, stops: Sequence[str]) 
 
 
 def _over(at: Sequence[Chosen], rule: str, usual: str) -> list[Any]:
-    """What a rule did on the source side at every tolerance."""
     found = []
     for chosen in at:
         facts = source_facts(rule, chosen[rule], chosen[usual])

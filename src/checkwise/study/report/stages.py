@@ -10,7 +10,7 @@ from checkwise.page import Markup, el, join, section
 from checkwise.selection import REFERENCE
 from checkwise.study import Cohort, Contrast, method, sentences, verdict
 from checkwise.study.report.facts import Spread, spreads_of
-from checkwise.study.report.forest_plot import forest_panel
+from checkwise.study.report.tables import forest_panel
 from checkwise.words import counted
 
 METRICS: Final = ("target_nll", "target_accuracy")
@@ -47,7 +47,6 @@ class StageFacts:
 def stage_facts(
     cohort: Cohort, stages: Sequence[Stage] = STAGES, reference: str = REFERENCE
 ) -> tuple[StageFacts, ...]:
-    """Every stage against the reference, paired by run."""
     rows = [method(stage.row).called(stage.title) for stage in stages]
     tables = cohort.differences(rows, reference, metrics=METRICS)
     return tuple(
@@ -56,7 +55,6 @@ def stage_facts(
 
 
 def stages_section(facts: Sequence[StageFacts], reference: str = REFERENCE) -> Markup:
-    """The part of the page."""
     over = sentences.intervals_over([spread.contrast for one in facts for spread in one.spreads])
     return section(
         "heldout",
@@ -105,6 +103,5 @@ def _tile(facts: StageFacts) -> Markup:
 
 
 def _beside(contrast: Contrast) -> Markup:
-    """A second metric, smaller."""
     said = f"{sentences.change(contrast)} {sentences.interval(contrast)}"
     return join(el("span", f"Δ {sentences.heading(contrast)}"), el("span", said, class_="ci"))

@@ -12,8 +12,7 @@ import torch
 from checkwise.records import RunKey
 from checkwise.study.data import EMBEDDED, from_arrays, list_images
 from checkwise.study.folder import record_steps
-from checkwise.study.sweep.opening import open_spec, root_of
-from checkwise.study.sweep.planning import run_config
+from checkwise.study.sweep.planning import open_spec, root_of, run_config
 from checkwise.study.sweep.study import DataSpec, Study
 from checkwise.study.train import (
     TrainingData,
@@ -121,7 +120,6 @@ def _of_one(study: Study, spec: DataSpec, roots: Mapping[str, str]) -> Estimate:
 
 
 def _extraction_seconds(study: Study, spec: DataSpec) -> float:
-    """Time of one image in the frozen part of the backbone, on one core."""
     network = study.network
     side = spec.size or backbone_named(network.backbone).size
     images = np.zeros((_EXTRACTED, side, side, 3), dtype=np.uint8)

@@ -29,7 +29,6 @@ class LocalExecutor:
     """Starts plain subprocesses: their environment is set before they start."""
 
     def launch(self, job: JobLike, workers: int) -> Workers:
-        """Start the processes."""
         return _Processes(job, workers)
 
 
@@ -75,7 +74,6 @@ class _Processes:
 
 
 def get_executor(settings: ExecutorSettings) -> Executor:
-    """The executor that the settings name; settings that it does not take are refused."""
     if settings.kind not in TAKES:
         raise InputError(
             f"Expected an executor among {', '.join(TAKES)}, but got {settings.kind!r}: choose "
@@ -97,7 +95,6 @@ def get_executor(settings: ExecutorSettings) -> Executor:
 
 
 def worker_count(settings: ExecutorSettings) -> int:
-    """How many workers to start: those asked for, or one for every core of this machine."""
     if settings.workers is None and settings.kind == "slurm":
         raise InputError(
             "Expected --workers N with --executor slurm, but got none: say how many jobs to "

@@ -145,12 +145,7 @@ _BYTES: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def bytes_of(memory: str) -> int:
-    """An amount of memory in bytes.
-
-    Example:
-        >>> bytes_of("4G"), bytes_of("500 MB")
-        (4294967296, 524288000)
-    """
+    """An amount of memory in bytes."""
     match = _MEMORY.fullmatch(memory.strip())
     if match is None or int(match[1]) == 0:
         raise InputError(
@@ -175,14 +170,12 @@ def invite(cohort: Path | str) -> Path:
 
 
 def close(folder: Path) -> None:
-    """Remove the folder, and with the last one the folder above."""
     shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):
         folder.parent.rmdir()
 
 
 def not_shared(folder: Path, host: str) -> str:
-    """What to say of a worker on ``host`` that does not see ``folder``."""
     return (
         f"Expected {folder.parents[1]} on storage that every worker shares, but "
         f"{WORKERS}/{folder.name} was not read on {host}: use an --out that is the same folder on "

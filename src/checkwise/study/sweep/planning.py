@@ -1,10 +1,10 @@
-"""What a study plans: its runs, their configurations and its folder; the study of inner runs."""
+"""What a study plans: its data sets, its runs, their configurations and its folder."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,10 +23,25 @@ from checkwise.store import (
     write_text,
     writing,
 )
-from checkwise.study.data import shared_init_seed, training_seed
+from checkwise.study.data import (
+    EMBEDDED,
+    DomainDataset,
+    Kind,
+    Progress,
+    check_domain_name,
+    check_unlike,
+    class_subset,
+    domain_names,
+    list_images,
+    open_dataset,
+    place_names,
+    shared_init_seed,
+    training_seed,
+    with_classes,
+    with_places,
+)
 from checkwise.study.folder import CohortRecord, check_folders, is_cohort, open_cohort, write_cohort
-from checkwise.study.sweep.opening import check_held_out, domains_of, targets_of
-from checkwise.study.sweep.study import DataSpec, Study
+from checkwise.study.sweep.study import OWN, DataSpec, Study
 from checkwise.study.train import RunConfig, TrainingData, hparams_for
 
 
@@ -78,7 +93,6 @@ def held_out_set(outer: Sequence[str], extra: str, domains: Sequence[str]) -> tu
 
 
 def plan(study: Study, roots: Mapping[str, str]) -> list[RunKey]:
-    """Every run of a study; the data are opened only where the study says "each"."""
     keys = []
     for spec in study.data:
         held_out = spec.held_out or tuple((name,) for name in targets_of(spec, roots))
@@ -89,17 +103,11 @@ def plan(study: Study, roots: Mapping[str, str]) -> list[RunKey]:
                 RunKey(spec.name, *cell, *of_cell[number])
                 for cell, of_cell in zip(cells, seeds, strict=True)
             ]
-    if study.draws and len({key.trial_seed for key in keys}) != len(keys):
-        raise InputError(
-            f"Expected a seed of its own for each of the {len(keys)} runs of {study.name}, but two "
-            "fall together: give the data set another `name`."
-        )
     check_folders(keys)
     return keys
 
 
 def make_cohort(study: Study, out: Path, roots: Mapping[str, str]) -> CohortRecord:
-    """Plan a study in ``out``, or open the plan that is there; another study is refused."""
     planned = check_place(study, out)
     if planned is not None:
         return planned
@@ -136,7 +144,6 @@ def noted_round(cohort: Path) -> tuple[str, dict[str, str]]:
 
 
 def check_place(study: Study, out: Path) -> CohortRecord | None:
-    """The cohort of this study in ``out``, or None if ``out`` is free for one."""
     if is_cohort(out):
         cohort = open_cohort(out)
         planned = Study.from_dict(cohort.study)
@@ -173,7 +180,6 @@ def check_place(study: Study, out: Path) -> CohortRecord | None:
 
 
 def run_config(study: Study, key: RunKey, data: TrainingData) -> RunConfig:
-    """The complete configuration of one run."""
     held_out = [data.dataset.target_index(name) for name in key.held_out]
     run = (key.dataset, key.algorithm, held_out)
     hparams_seed, trial_seed = key.hparams_seed, key.trial_seed
@@ -192,3 +198,130 @@ def run_config(study: Study, key: RunKey, data: TrainingData) -> RunConfig:
         init_seed=shared_init_seed(*run) if study.shared_init else None,
         **study.settings(),
     )
+
+
+ENVIRONMENT = "CHECKWISE_DATA"
+
+
+def read_roots(options: Iterable[str]) -> dict[str, str]:
+    roots = {}
+    for word in options:
+        name, separator, place = word.partition("=")
+        if not separator or not name or not place:
+            raise InputError(
+                f"Expected --data NAME=PATH, but got {word!r}: for example PACS=/data/PACS."
+            )
+        roots[name] = str(Path(place).expanduser().absolute())
+    return roots
+
+
+def root_of(spec: DataSpec, roots: Mapping[str, str]) -> str | None:
+    """Where a data set is: from --data, the study file, or ``$CHECKWISE_DATA/<name>``."""
+    if spec.dataset in EMBEDDED:
+        return None
+    whole = spec.part_of or spec.name
+    for name in (spec.name, whole):
+        if name in roots:
+            return roots[name]
+    if spec.root is not None:
+        return spec.root
+    common = os.environ.get(ENVIRONMENT)
+    if common:
+        places = [Path(common) / whole, Path(common) / f"{whole}.npz"]
+        return str(next((place for place in places if place.exists()), places[0]))
+    raise InputError(
+        f"Expected a place for the data set {whole}, but got none: add --data "
+        f"{whole}=PATH, or set {ENVIRONMENT} to the folder that holds it.",
+        code="missing",
+    )
+
+
+def open_spec(
+    spec: DataSpec, roots: Mapping[str, str], *, progress: Progress | None = None
+) -> DomainDataset:
+    """Open a data set of a study; the first time, images are decoded into the cache."""
+    options: dict[str, object] = {"domain_by": spec.domain_by, "groups": spec.groups}
+    if spec.dataset in OWN:
+        options["name"] = spec.name
+    if kind_of(spec) == "images":
+        options |= {"progress": progress, "size": spec.size}
+    options = {name: value for name, value in options.items() if value is not None}
+    dataset = open_dataset(spec.dataset, root_of(spec, roots), **options)
+    if spec.deduplicate:
+        dataset = dataset.without_duplicates()
+    classes = spec.classes
+    if spec.class_subset is not None:
+        classes = class_subset(dataset.classes, *spec.class_subset)
+    if classes:
+        dataset = with_classes(dataset, classes)
+    return dataset if spec.places is None else with_places(dataset, spec.places)
+
+
+def domains_of(spec: DataSpec, roots: Mapping[str, str]) -> tuple[str, ...]:
+    columns = {} if spec.domain_by is None else {"domain_by": spec.domain_by}
+    names = domain_names(spec.dataset, root_of(spec, roots), **columns)
+    check_unlike(spec.name, names)
+    return names
+
+
+def targets_of(spec: DataSpec, roots: Mapping[str, str]) -> tuple[str, ...]:
+    """What the runs on a data set may hold out: its domains, or the places inside them."""
+    domains = domains_of(spec, roots)
+    return domains if spec.places is None else place_names(domains, spec.places)
+
+
+def image_domains(spec: DataSpec, roots: Mapping[str, str]) -> dict[str, int]:
+    """The domains of a data set of images with their sizes, in order; no image is read."""
+    folder = list_images(spec.dataset, root_of(spec, roots) or "")
+    return dict(zip(folder.domains, map(len, folder.labels), strict=True))
+
+
+def kind_of(spec: DataSpec) -> Kind:
+    if spec.dataset in EMBEDDED:
+        return "digits"
+    return "features" if spec.dataset == "Features" else "images"
+
+
+def check_held_out(spec: DataSpec, domains: Sequence[str]) -> None:
+    for name in (name for names in spec.held_out or () for name in names):
+        check_domain_name(spec.name, name, domains)
+
+
+def with_domains(study: Study, roots: Mapping[str, str]) -> tuple[Study, tuple[str, ...]]:
+    """The study with its held-out domains checked and "each" replaced by the domains' names.
+
+    Data sets that are not found stay as they are; their names are returned too.
+    """
+    data, absent = [], []
+    for spec in study.data:
+        try:
+            root = root_of(spec, roots)
+            found = root is None or Path(root).exists()
+        except InputError:
+            found = False
+        if not found:
+            absent.append(spec.name)
+            data.append(spec)
+            continue
+        targets = targets_of(spec, roots)
+        check_held_out(spec, targets)
+        held_out = spec.held_out or tuple((name,) for name in targets)
+        data.append(replace(spec, held_out=held_out))
+    return replace(study, data=tuple(data)), tuple(absent)
+
+
+def check_roots(study: Study, roots: Mapping[str, str]) -> None:
+    names = list(dict.fromkeys(spec.part_of or spec.name for spec in study.data))
+    for name in roots:
+        if name not in (*names, *(spec.name for spec in study.data)):
+            raise InputError(
+                f"Expected --data for {', '.join(names)}, but got {name!r}: use one of these.",
+                code="unknown",
+            )
+
+
+def all_roots(study: Study, roots: Mapping[str, str]) -> dict[str, str]:
+    """Where every data set of a study is, for workers that see neither study file nor shell."""
+    check_roots(study, roots)
+    places = {spec.name: root_of(spec, roots) for spec in study.data}
+    return {name: place for name, place in places.items() if place is not None}

@@ -127,8 +127,6 @@ def _claimed(session: Path, out: Path, task: Task) -> Iterator[Task | None]:
 
 
 def evaluate_with(executor: Executor, workers: int) -> Elsewhere:
-    """What evaluates the tasks of ``predict`` with workers of an executor."""
-
     def evaluate(
         name: FunctionName,
         sha256: str,

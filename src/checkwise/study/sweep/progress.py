@@ -70,7 +70,6 @@ class RunStatus:
 
 
 def cohort_status(cohort: CohortRecord) -> list[RunStatus]:
-    """The state of every planned run."""
     return Watched(cohort).look()
 
 
@@ -88,7 +87,6 @@ class Watched:
         self._finished: dict[RunKey, RunStatus] = {}
 
     def look(self) -> list[RunStatus]:
-        """The state of every planned run."""
         path = self._cohort.path
         begun = {
             name for folder in (RUNS_FOLDER, ATTEMPTS_FOLDER) for name in names(path / folder) or ()
@@ -148,7 +146,6 @@ def _status(key: RunKey, run: Path, planned: int, clock: Clock) -> RunStatus:
 
 
 def count_records(folder: Path) -> int:
-    """Checkpoints that a run has recorded so far."""
     if not has_file(folder, SOURCE_FILE):
         return 0
     return read_file(folder, SOURCE_FILE).count(b"\n")
@@ -159,14 +156,7 @@ RECENT: Final = 100  # finished runs that the rate is taken from
 
 @dataclass(frozen=True)
 class Overview:
-    """What ``checkwise study status`` says of all runs together.
-
-    Args:
-        counts: runs by state.
-        hosts: running runs by host.
-        runs_per_hour: what the workers that give signs of life do; None while nothing tells.
-        remaining_seconds: until every run that has not failed is finished, at that rate.
-    """
+    """What ``checkwise study status`` says of all runs together."""
 
     counts: Mapping[str, int]
     hosts: Mapping[str, int]

@@ -41,7 +41,6 @@ class RayExecutor:
             self._options["memory"] = bytes_of(settings.memory)
 
     def launch(self, job: JobLike, workers: int) -> Workers:
-        """Connect to the cluster and start the tasks."""
         import ray
 
         began = not ray.is_initialized()  # or this process is connected already

@@ -77,7 +77,6 @@ class SlurmExecutor:
             self._parameters["gpus_per_node"] = settings.gpus
 
     def launch(self, job: JobLike, workers: int) -> Workers:
-        """Submit the jobs."""
         import submitit
         from submitit.core.utils import FailedJobError
 

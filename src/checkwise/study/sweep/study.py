@@ -167,7 +167,6 @@ class Study(RunSettings):
     )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for ``cohort.json``; where the data are is no part of a study."""
         facts = asdict(self)
         facts["network"] = self.network.as_dict()
         facts["data"] = tuple(spec.as_dict() for spec in self.data)
@@ -217,22 +216,13 @@ class Study(RunSettings):
 
     def overrides(self, hparams_seed: int) -> dict[str, Value | LogUniform]:
         """The hyperparameters that the study fixes for runs with this seed."""
-        listed = [name for name, value in self.hparams.items() if isinstance(value, tuple)]
-        if listed and hparams_seed not in self.hparams_seeds:
-            raise InputError(
-                f"Expected a hyperparameter seed among {', '.join(map(str, self.hparams_seeds))}, "
-                f"for which the study {self.name} lists {', '.join(listed)}, but got "
-                f"{hparams_seed}: choose one of these.",
-                code="unknown",
-            )
-        at = self.hparams_seeds.index(hparams_seed) if listed else 0
+        at = self.hparams_seeds.index(hparams_seed)
         return {
             name: value[at] if isinstance(value, tuple) else value
             for name, value in self.hparams.items()
         }
 
     def narrowed(self, **only: tuple[Any, ...]) -> Study:
-        """The study with fewer ``algorithms``, ``hparams_seeds``, ``trial_seeds``, ``held_out``."""
         held_out = only.pop("held_out", ())
         if self.draws and only.get("trial_seeds"):
             raise InputError(

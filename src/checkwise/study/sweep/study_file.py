@@ -64,13 +64,11 @@ _NETWORK_TAKES: Final = {"digits": 1, "linear": 1, "mlp": 2}  # of these keys, t
 
 
 def shipped_studies() -> dict[str, Path]:
-    """Studies that come with the package, by name."""
     folder = Path(str(resources.files("checkwise") / "study" / "files"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
 def read_study(source: Path | str) -> Study:
-    """Read a study file, or a shipped study by its name."""
     path, values = _read(source)
     return parse_study(values, file=str(path), folder=path.parent)
 
@@ -98,13 +96,11 @@ def _read(source: Path | str) -> tuple[Path, dict[str, Any]]:
 
 
 def parse_study(values: Mapping[str, Any], *, file: str, folder: Path) -> Study:
-    """Check the values of a study file; relative paths in it start from ``folder``."""
-
     def table(name: str) -> TomlTable:
         return TomlTable(values.get(name, {}), name, file)
 
     top = TomlTable(values, "", file).read(TOP, beside=(*STUDY_TABLES, "hparams"))
-    data = _data_sets(values.get("data", []), top["role"], folder, file)
+    data = _data_sets(values.get("data") or {}, top["role"], folder, file)
     of_network = table("network")
     takes = _NETWORK_TAKES.get(str(of_network.values.get("kind")))
     network = NetworkConfig(**of_network.read(STUDY_TABLES["network"][:takes]))
@@ -151,12 +147,6 @@ def _executor(values: Mapping[str, Any], file: str) -> ExecutorSettings:
 
 def _data_sets(content: Any, role: Role, folder: Path, file: str) -> tuple[DataSpec, ...]:
     tables = content if isinstance(content, list) else [content]
-    if not tables:
-        raise InputError(
-            f"Expected a table [data] with `dataset` and `held_out`, but got none in {file}: "
-            "add it.",
-            code="missing",
-        )
     specs = [
         spec for each in tables for spec in _data_set(TomlTable(each, "data", file), role, folder)
     ]

@@ -19,8 +19,14 @@ from checkwise.study.data import (
 from checkwise.study.folder import RETRIES, STALE_SECONDS, CohortRecord, clear_published
 from checkwise.study.sweep.executors import LocalExecutor, get_executor
 from checkwise.study.sweep.launching import Ended, Executor, ExecutorSettings, run_workers
-from checkwise.study.sweep.opening import check_held_out, image_domains, kind_of, open_spec
-from checkwise.study.sweep.planning import begin_round, check_place
+from checkwise.study.sweep.planning import (
+    begin_round,
+    check_held_out,
+    check_place,
+    image_domains,
+    kind_of,
+    open_spec,
+)
 from checkwise.study.sweep.progress import RunStatus, Watched, cohort_status
 from checkwise.study.sweep.study import DataSpec, Study
 from checkwise.study.sweep.worker import Job, prepare_caches
@@ -87,7 +93,6 @@ class SweepResult:
     interrupted: int
 
     def count(self, *states: str) -> int:
-        """How many runs are in one of the states."""
         return sum(run.state in states for run in self.runs)
 
 

@@ -37,8 +37,7 @@ from checkwise.study.folder import (
     write_failure,
 )
 from checkwise.study.sweep.launching import run_job
-from checkwise.study.sweep.opening import open_spec
-from checkwise.study.sweep.planning import run_config
+from checkwise.study.sweep.planning import open_spec, run_config
 from checkwise.study.sweep.study import Study
 from checkwise.study.train import (
     RESUME_SECONDS,
@@ -165,7 +164,6 @@ class _Worker:
         return self._prepared[name]
 
     def try_run(self, run: Path, key: RunKey) -> Ending:
-        """Train a run unless it is finished, held by another worker, or failed too often."""
         if published(run):
             return "published"
         lease = take(attempts_folder(run), takeover=self.job.takeover)
@@ -196,7 +194,6 @@ class _Try:
         return run_config(self._worker.study, self._key, self._data)
 
     def made(self) -> Ending:
-        """Train the run in an attempt of this worker's own, unless all its tries are used up."""
         if self._failed_too_often():
             return "failed"
         log = self._place / f"{self._lease.token}.log"
@@ -259,7 +256,6 @@ class _Try:
         write_failure(self._run, token, failure)
 
     def _updates(self) -> int:
-        """How far the furthest saved state of the run is."""
         try:
             source = furthest(attempts_at(self._place), self)
             saved = None if source is None else self.saved(source)

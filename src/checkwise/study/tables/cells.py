@@ -66,7 +66,6 @@ def means(
 
 
 def mean_or_nan(values: FloatArray) -> float:
-    """The mean; nan of nothing."""
     return float(values.mean()) if len(values) else NAN
 
 
@@ -90,11 +89,7 @@ def changes(
 
 
 def paired_cells(table: Differences, row: Labels, role: str, *, seed: int = SEED) -> Iterator[Cell]:
-    """The mean difference of every metric with the interval that leads, and what stands beside it.
-
-    Beside it: the percentile interval over runs, what held-out domains say, and the median and
-    trimmed mean of an NLL.
-    """
+    """The mean difference of every metric with the interval that leads, and what is beside it."""
     for c in contrasts(table, seed=seed):
         yield leading_cell(c, row, role)
         mean, low, high = c.of_runs
@@ -167,7 +162,6 @@ def mean_cell(
     role: str,
     factor: int = 1,
 ) -> Cell:
-    """The mean of ``values`` [n] with its interval over held-out domains."""
     found = mean_interval(values, keys)
     cell = Cell(row, measure, found.mean, found.n, role, factor, found.low, found.high)
     return replace(cell, over=found.over) if found.over else replace(cell, seed=SEED)

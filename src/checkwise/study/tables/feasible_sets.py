@@ -36,7 +36,6 @@ class FeasibleSet:
 
 
 def feasible_sets(pool: Pool) -> dict[RunKey, FeasibleSet]:
-    """The feasible set of every run, from source validation."""
     sets = {}
     for key, selection in pool.selections("ac-nc").items():
         feasible = selection.ranking.eligible
@@ -48,7 +47,6 @@ def feasible_sets(pool: Pool) -> dict[RunKey, FeasibleSet]:
 
 
 def composition(pool: Pool) -> Iterator[Cell]:
-    """Counts of runs by what their feasible set holds."""
     sets = feasible_sets(pool)
     differ = _steps(pool, "ac-nc") != _steps(pool, "source-acc")
     for group in pool.groups(["dataset"], whole=True):
@@ -72,7 +70,6 @@ def composition(pool: Pool) -> Iterator[Cell]:
 
 
 def disagreement(pool: Pool) -> Iterator[Cell]:
-    """Runs in which two rules choose different checkpoints, among those with a choice."""
     sets = feasible_sets(pool)
     many = np.array([sets[key].size > 1 for key in pool.keys])
     for group in pool.groups(["dataset"], whole=True):
@@ -123,7 +120,6 @@ def losses(pool: Pool) -> Iterator[Cell]:
 
 
 def pure(pool: Pool) -> Iterator[Cell]:
-    """Means, the mean step, and how often the untrained network wins."""
     groups = pool.groups(["dataset"])
     yield from means(pool, PURE, ("source_accuracy", *MAIN, "step"), groups)
     for group in groups:
@@ -135,7 +131,6 @@ def pure(pool: Pool) -> Iterator[Cell]:
 
 
 def same_choices(pool: Pool, pairs: Pairs) -> Iterator[Cell]:
-    """In how many runs both rules of a pair choose the same checkpoint."""
     for name, (rule, reference) in pairs.items():
         same = _steps(pool, rule) == _steps(pool, reference)
         for group in pool.by_role():
@@ -145,7 +140,6 @@ def same_choices(pool: Pool, pairs: Pairs) -> Iterator[Cell]:
 
 
 def sensitivity(pool: Pool) -> Iterator[Cell]:
-    """Variants of ac-nc − ac-nc, and in how many runs the choice changes."""
     carried = set(pool.trajectory(pool.keys[0]).metrics)
     variants: Mapping[str, Method] = {
         name: variant

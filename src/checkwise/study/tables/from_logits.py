@@ -56,7 +56,6 @@ BoolArray = NDArray[np.bool_]
 
 
 def available(folder: Path, run: Trajectory) -> bool:
-    """Whether the source logits of every checkpoint were saved."""
     return read_run(folder).saved_at(run.steps[~run.diverged].tolist())
 
 
@@ -149,7 +148,6 @@ def columns_of(pool: Pool, selections: Mapping[RunKey, Selection]) -> RunColumns
 
 
 def risk_coverages(pool: Pool) -> Iterator[Cell]:
-    """Error rate at equal coverage and the area under the curve, means over runs."""
     reference, rule = (
         {key: _curve(pool, row, key) for key in pool.keys} for row in (pool.reference, pool.rule)
     )

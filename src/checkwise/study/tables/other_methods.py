@@ -44,7 +44,6 @@ HUGE_NLL = 100.0
 
 
 def swad(pool: Pool) -> Iterator[Cell]:
-    """Averaged weights beside chosen checkpoints; single runs can carry the mean NLL."""
     present = [name for name in AVERAGED if _has_results(pool, name)]
     if not present:
         pool.outcomes(AVERAGED[0])  # the error names what is missing

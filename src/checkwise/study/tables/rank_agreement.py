@@ -77,7 +77,6 @@ def all_checkpoints(pool: Pool) -> dict[str, FloatArray]:
 
 
 def inside_feasible(pool: Pool) -> dict[RunKey, LocalRanks]:
-    """Rank correlations inside the feasible set at δ = 0.5."""
     return {key: _local(pool, key, one) for key, one in pool.selections("ac-nc").items()}
 
 
@@ -127,7 +126,6 @@ def _is_carried(pool: Pool, metric: str) -> bool:
 
 
 def rank_correlation(pool: Pool) -> Iterator[Cell]:
-    """Mean rank correlation inside Θ, per data set."""
     by_run = inside_feasible(pool)
     for group in pool.groups(["dataset"]):
         of_group = [by_run[key] for key in marked(pool.keys, group.keep)]
@@ -147,7 +145,6 @@ def rank_correlation(pool: Pool) -> Iterator[Cell]:
 
 
 def kendall_tau(pool: Pool) -> Iterator[Cell]:
-    """τ_b over all checkpoints, per data set and algorithm and over everything."""
     tau = all_checkpoints(pool)
     for group in pool.groups(["dataset", "algorithm"], whole=True):
         keys = marked(pool.keys, group.keep)

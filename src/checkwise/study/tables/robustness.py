@@ -137,7 +137,6 @@ def _two_way(measure: str, values: FloatArray, keys: Sequence[RunKey], role: str
 def _new_place(
     measure: str, values: FloatArray, keys: Sequence[RunKey], role: str
 ) -> Iterator[Cell]:
-    """Where one new held-out domain is expected."""
     found, factor = place_interval(values, keys), scale(measure)
     if found.decides:
         row = (measure, "domain", str(found.places), "new place")
@@ -200,7 +199,6 @@ class Influence:
 
     @property
     def notable(self) -> bool:
-        """Whether the conclusion leans on this run."""
         return self.sign_changes or abs(self.moved) >= NOTABLE
 
 

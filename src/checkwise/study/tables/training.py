@@ -30,14 +30,8 @@ def hparam(pool: Pool, name: str) -> list[float]:
     for key in pool.keys:
         folder = pool.folder(key)
         config = read_run(folder).config
-        hparams = config.get("hparams") if isinstance(config, Mapping) else None
-        if not isinstance(hparams, Mapping):
-            raise InputError(
-                "Expected the hyperparameters of the run under config → hparams, but got "
-                f"{hparams!r:.60} in {folder / RUN_FILE}: use runs that checkwise trained.",
-                code="missing",
-            )
-        value = hparams.get(name)
+        hparams = config.get("hparams")
+        value = hparams.get(name) if isinstance(hparams, Mapping) else None
         if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
             raise InputError(
                 f"Expected the hyperparameter {name} as a number, but got {value!r:.60} in "

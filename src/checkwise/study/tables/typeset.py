@@ -82,7 +82,6 @@ _UNSIGNED = ("p", "p_holm", "p_max_t", "p_equivalent", "p_noninferior", "detecta
 
 
 def shown_cell(cell: Cell, *, signed: bool = False) -> str:
-    """A number with its interval."""
     text = _number(cell.measure, cell.value, signed=signed)
     if isnan(cell.low):
         return text
@@ -96,7 +95,6 @@ def _number(measure: str, value: float, *, signed: bool = False) -> str:
 
 
 def is_count(measure: str) -> bool:
-    """Whether a measure is a number of things."""
     is_step = measure.startswith("step_") and not measure.endswith("_share")
     return measure in COUNTS or is_step or measure.startswith("improved_")
 
@@ -127,7 +125,6 @@ def base_and_ending(measure: str) -> tuple[str, str]:
 
 
 def column_title(measure: str) -> str:
-    """A measure as a column head."""
     if measure in TITLES:
         return TITLES[measure]
     for end, words in (
@@ -345,7 +342,6 @@ def _named(cell: Cell) -> tuple[str, ...]:
 
 
 def markdown(table: Table) -> str:
-    """A Markdown section."""
     printed = wide(table)
     numbers = len(printed.header) - printed.labels
     lines = [

@@ -32,6 +32,7 @@ from checkwise.study.train.config import plain_facts as plain_facts
 from checkwise.study.train.evaluation import Evaluator as Evaluator
 from checkwise.study.train.evaluation import Outputs as Outputs
 from checkwise.study.train.evaluation import Part as Part
+from checkwise.study.train.evaluation import build_inputs as build_inputs
 from checkwise.study.train.evaluation import heldout_entry as heldout_entry
 from checkwise.study.train.evaluation import source_entry as source_entry
 from checkwise.study.train.extract import backbone_named as backbone_named
@@ -47,16 +48,15 @@ from checkwise.study.train.hparams import default_hparams as default_hparams
 from checkwise.study.train.hparams import draw_hparams as draw_hparams
 from checkwise.study.train.hparams import hparams_for as hparams_for
 from checkwise.study.train.hparams import known_names as known_names
-from checkwise.study.train.inputs import build_inputs as build_inputs
 from checkwise.study.train.loop import RESUME_SECONDS as RESUME_SECONDS
 from checkwise.study.train.loop import train_run as train_run
+from checkwise.study.train.networks import RESNET50_BLOCKS as RESNET50_BLOCKS
+from checkwise.study.train.networks import RESNET50_PACKAGE as RESNET50_PACKAGE
+from checkwise.study.train.networks import RESNET50_SHA256 as RESNET50_SHA256
 from checkwise.study.train.networks import digits_network as digits_network
 from checkwise.study.train.networks import lite0 as lite0
-from checkwise.study.train.resnet50_network import RESNET50_BLOCKS as RESNET50_BLOCKS
-from checkwise.study.train.resnet50_network import RESNET50_PACKAGE as RESNET50_PACKAGE
-from checkwise.study.train.resnet50_network import RESNET50_SHA256 as RESNET50_SHA256
-from checkwise.study.train.resnet50_network import resnet50_file as resnet50_file
-from checkwise.study.train.resnet50_network import tensors_digest as tensors_digest
+from checkwise.study.train.networks import resnet50_file as resnet50_file
+from checkwise.study.train.networks import tensors_digest as tensors_digest
 from checkwise.study.train.resume import builds_on as builds_on
 from checkwise.study.train.resume import generator_states as generator_states
 from checkwise.study.train.resume import load as load
@@ -75,6 +75,7 @@ from checkwise.study.train.schema import key as key
 from checkwise.study.train.schema import keys_of as keys_of
 from checkwise.study.train.schema import names as names
 from checkwise.study.train.schema import near as near
+from checkwise.study.train.schema import number as number
 from checkwise.study.train.schema import one_of as one_of
 from checkwise.study.train.schema import read_toml as read_toml
 from checkwise.study.train.schema import whole as whole

@@ -75,12 +75,6 @@ class Algorithm(nn.Module, ABC):
         self.update_count = 0
         self.restart_at = None
         self._trained = [p for p in self.parameters() if p.requires_grad]
-        if not self._trained:
-            raise InputError(
-                "Expected a network with trainable parameters, but got none that require "
-                "gradients: leave at least the classifier trainable.",
-                code="unsupported",
-            )
         self.optimizer = self._new_optimizer()
 
     @abstractmethod
@@ -181,7 +175,6 @@ class Annealed(Algorithm):
         """The mean over domains of the cross-entropy, and the penalty before its weight."""
 
     def penalty_weight(self) -> float:
-        """λ_t of the next update."""
         annealed = self.update_count >= self.hparams[self.anneal_name]
         return self.hparams[self.weight_name] if annealed else 1.0
 
@@ -468,7 +461,6 @@ def unregister(name: str) -> None:
 
 
 def algorithm_names() -> tuple[str, ...]:
-    """The names `build_algorithm` knows."""
     return tuple(ALGORITHMS)
 
 

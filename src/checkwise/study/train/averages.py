@@ -54,7 +54,6 @@ class Averages:
         self._started = False
 
     def after_update(self, step: int, algorithm: Algorithm) -> None:
-        """Add the weights of one update."""
         if not self._parameters:
             self._look_at(algorithm)
         if step == self._sma_start:
@@ -74,7 +73,6 @@ class Averages:
                 self._write(name, algorithm, folder)
 
     def state(self) -> dict[str, Any]:
-        """Sums, counts and the state of the search."""
         return {
             **{name: getattr(self, f"_{name}").state() for name in _SUMS},
             "search": self._search.state(),
@@ -84,7 +82,6 @@ class Averages:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state``."""
         for name in _SUMS:
             getattr(self, f"_{name}").load_state(state[name])
         self._search.load_state(state["search"])

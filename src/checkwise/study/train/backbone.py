@@ -41,7 +41,6 @@ def mlp_head(features: int, classes: int, *, hidden: int = 256, dropout: float =
 
 
 def linear_head(features: int, classes: int, *, dropout: float = 0.0) -> Network:
-    """A linear classifier on the features as they are; CORAL has nothing to train here."""
     return Network(dropout_layer(dropout), nn.Linear(features, classes), features)
 
 
@@ -92,10 +91,7 @@ class Backbone:
 
 @dataclass(frozen=True)
 class FrozenPart:
-    """The part whose outputs never change in a run: compute them once per image and cache them.
-
-    `module` is None when nothing is frozen; then `shape` is that of the images themselves.
-    """
+    """The part whose outputs never change in a run: compute them once per image and cache them."""
 
     module: nn.Module | None
     shape: tuple[int, ...]

@@ -19,9 +19,15 @@ from checkwise.study.data import (
 from checkwise.study.train.algorithms import Algorithm, build_algorithm
 from checkwise.study.train.backbone import Network, linear_head, mlp_head, trainable_part
 from checkwise.study.train.config import NetworkConfig, RunConfig
-from checkwise.study.train.evaluation import Part, Role, validation_roles
+from checkwise.study.train.evaluation import (
+    Indices,
+    Inputs,
+    Part,
+    Role,
+    build_inputs,
+    validation_roles,
+)
 from checkwise.study.train.extract import backbone_named, freeze
-from checkwise.study.train.inputs import Indices, Inputs, build_inputs
 from checkwise.study.train.networks import digits_network
 
 
@@ -40,7 +46,6 @@ class TrainingData:
 
 
 def default_device() -> str:
-    """CUDA where there is any."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -67,7 +72,6 @@ def prepare(
 
 
 def check_kind(network: NetworkConfig, kind: Kind, name: str) -> None:
-    """Refuse a network that does not take the examples of a data set."""
     takes = {"digits": "digits", "mlp": "features", "linear": "features", "backbone": "images"}
     if kind != takes[network.kind]:
         fitting = {"digits": "digits", "features": "mlp or linear", "images": "backbone"}
@@ -96,12 +100,10 @@ def build_run(config: RunConfig, data: TrainingData) -> tuple[Algorithm, Minibat
 
 
 def source_pools(config: RunConfig, dataset: DomainDataset) -> list[Indices]:
-    """The rows of every source domain that are trained on: its `in` split."""
     return [part.train for part in splits_of(config, dataset)]
 
 
 def splits_of(config: RunConfig, dataset: DomainDataset) -> list[SourceSplit]:
-    """The splits of every source domain of a run."""
     return source_splits(
         dataset,
         config.key.held_out,

@@ -38,7 +38,6 @@ from checkwise.study.train.evaluation import Outputs, Role, validation_roles
 
 @naming_extras()
 def write_weights(folder: Path, step: int, state: Mapping[str, Tensor]) -> None:
-    """The deployable weights of a step as safetensors."""
     from safetensors.torch import save
 
     path = make_folders_in(folder, checkpoint_file(step))
@@ -63,7 +62,6 @@ def write_predictions(folder: Path, step: int, outputs: Outputs, config: RunConf
 
 
 def predictions_files(step: int, config: RunConfig, held_out: Sequence[str]) -> list[str]:
-    """The files of a step's predictions."""
     return [file.name for file in _files(step, config, held_out)]
 
 
@@ -93,7 +91,6 @@ def _files(step: int, config: RunConfig, held_out: Sequence[str]) -> list[_File]
 
 
 def _arrays(outputs: Outputs, file: _File, domain: str) -> dict[str, NDArray[np.generic]]:
-    """What a file holds of one domain."""
     logits, labels = outputs.of(file.role)[domain]
     arrays: dict[str, NDArray[np.generic]] = {}
     if file.kind != "outcomes":

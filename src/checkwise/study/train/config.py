@@ -114,7 +114,6 @@ class RunSettings:
     metrics: Mapping[str, str] = field(default_factory=dict)
 
     def settings(self) -> dict[str, Any]:
-        """These fields alone, as keyword arguments."""
         return {entry.name: getattr(self, entry.name) for entry in fields(RunSettings)}
 
 
@@ -136,7 +135,6 @@ class RunConfig(RunSettings):
     init_seed: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for ``run.json``."""
         facts = {**asdict(self), "key": self.key.as_dict(), "hparams": dict(self.hparams)}
         facts["network"] = self.network.as_dict()
         facts["averages"] = list(self.averages)
@@ -169,7 +167,6 @@ class RunConfig(RunSettings):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all of it."""
         return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
 
 

@@ -75,7 +75,6 @@ def _send(child: Child, message: object) -> None:
 
 @cache
 def backbone_named(name: str) -> Backbone:
-    """A backbone, loaded once per process."""
     return build_backbone(name)
 
 
@@ -133,7 +132,6 @@ def freeze(
 
 @cache
 def weights_hash(name: str) -> str:
-    """SHA-256 of a backbone's parameters and buffers."""
     backbone = backbone_named(name)
     digest = hashlib.sha256()
     for part in (backbone.stem, backbone.last_stage):

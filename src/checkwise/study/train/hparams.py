@@ -34,7 +34,6 @@ class LogUniform:
     high: Value
 
     def draw(self, random: RandomState) -> float:
-        """One value."""
         return float(math.exp(random.uniform(math.log(self.low), math.log(self.high))))
 
 
@@ -59,7 +58,6 @@ class Hyperparameter:
 
     @property
     def wanted(self) -> str:
-        """What it may be, in words."""
         number = "an integer" if isinstance(self.default, int) else "a number"
         return f"{number} in [{self.low:g}, {self.high:g})"
 
@@ -146,12 +144,10 @@ def register_hparams(rows: Iterable[Hyperparameter]) -> None:
 
 
 def known_names() -> tuple[str, ...]:
-    """Every hyperparameter name, in the order of the table."""
     return tuple(dict.fromkeys(row.name for row in HPARAM_TABLE))
 
 
 def default_hparams(kind: Kind, algorithm: str) -> dict[str, Value]:
-    """The defaults of one algorithm on one kind of data."""
     return {row.name: row.default for row in _rows(kind, algorithm)}
 
 

@@ -84,12 +84,7 @@ _CPU_INFO = Path("/proc/cpuinfo")
 
 
 def machine(device: str) -> dict[str, str]:
-    """Kind and name of the processor and the instructions that torch uses; no host name.
-
-    Example:
-        >>> sorted(machine("cpu"))
-        ['architecture', 'instructions', 'processor']
-    """
+    """Kind and name of the processor and the instructions that torch uses; no host name."""
     facts = {
         "architecture": platform.machine(),
         "processor": _processor(),
@@ -215,7 +210,6 @@ class _Run:
         self._lines: list[Mapping[str, Any]] = list(read_journal(folder / SOURCE_FILE))
 
     def update(self, step: int) -> None:
-        """One update."""
         batches = self._inputs.minibatches(
             self._sources, self._sampler.next(), random=(self._config.training_seed, step)
         )
@@ -227,7 +221,6 @@ class _Run:
             hook.after_update(step, self._algorithm)
 
     def record(self, step: int) -> None:
-        """Evaluate and commit one record."""
         outputs = self._evaluate(self._algorithm)
         line = self._line(step, outputs)
         for hook in self._hooks:
@@ -245,7 +238,6 @@ class _Run:
             drop_weights(self._folder, keep)
 
     def save(self) -> None:
-        """Save the state to continue from."""
         self._noted = {
             name: self._noted.get(name) or fingerprint(self._folder, name)
             for name in self._written()

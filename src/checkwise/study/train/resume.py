@@ -56,7 +56,6 @@ class ResumeState:
 
 
 def generator_states() -> dict[str, Tensor]:
-    """The states of torch's generators."""
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states |= {f"cuda:{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
@@ -64,7 +63,6 @@ def generator_states() -> dict[str, Tensor]:
 
 
 def set_generators(states: Mapping[str, Tensor]) -> None:
-    """Restore the states of torch's generators."""
     for device, state in states.items():
         if device == "cpu":
             torch.set_rng_state(state)
@@ -157,16 +155,12 @@ def _damaged(path: Path, reason: str) -> InputError:
 
 
 def clear(folder: Path) -> None:
-    """Remove the state of a finished run."""
     with suppress(FileNotFoundError):
         shutil.rmtree(folder / Path(RESUME_FILE).parent)
 
 
 def remove_leftovers(folder: Path, updates: int) -> None:
-    """Remove half-written files, and whatever belongs to records that are written again.
-
-    A record at step s is written after s + 1 updates.
-    """
+    """Remove half-written files, and whatever belongs to records that are written again."""
     for path in folder.rglob("*"):
         step = step_in_name(path)
         unfinished = path.name.startswith(".") and path.suffix == ".tmp"

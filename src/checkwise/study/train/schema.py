@@ -69,6 +69,7 @@ def key(
     table: str = "",
     shown: str | None = None,
     unset: Any = MISSING,
+    factory: Any = MISSING,
 ) -> Any:
     """A field that is a key of a study file.
 
@@ -81,11 +82,12 @@ def key(
         unset: what is read where the key is absent, if not the default.
     """
     facts = {"means": means, "kind": kind, "table": table, "shown": shown, "unset": unset}
+    if factory is not MISSING:
+        return field(default_factory=factory, metadata=facts)
     return field(default=default, metadata=facts)
 
 
 def keys_of(record: type, table: str = "") -> tuple[StudyKey, ...]:
-    """The keys that the fields of a dataclass are."""
     hints = get_type_hints(record)
     found = []
     for entry in fields(record):
@@ -146,8 +148,6 @@ SEEDS = a_kind(
 
 
 def one_of(among: Callable[[], Sequence[str]]) -> ValueKind:
-    """One of some names."""
-
     def read(value: Any) -> Any:
         if not isinstance(value, str) or value not in among():
             raise UnfitError(value, near(value, among()))
@@ -266,7 +266,6 @@ def read_toml(path: Path, what: str = "a study file") -> dict[str, Any]:
 
 
 def near(name: object, known: Iterable[str]) -> str:
-    """Advice that names the nearest known name."""
     text = name if isinstance(name, str) else value_shown(name)
     nearest = difflib.get_close_matches(text[:LONGEST_NAME], list(known), n=1)
     return f"did you mean {nearest[0]!r}?" if nearest else "remove or correct it."
