@@ -31,9 +31,9 @@ from checkwise.selection import (
 from checkwise.store import (
     PREDICTIONS_FOLDER,
     Home,
-    KeptPredictions,
     LiveHistory,
     LiveJournal,
+    Predictions,
     Pruning,
     beside,
     damaged_line,
@@ -164,7 +164,7 @@ class LiveSelector(LiveSelection):
             self._tidy()
         elif folder is not None:
             try:
-                KeptPredictions(folder).check_unused()
+                Predictions(folder).check_unused()
             except InputError:
                 self.close()
                 raise
@@ -176,12 +176,12 @@ class LiveSelector(LiveSelection):
             self._kept.tidy(self._history.records, self._history.forgotten)
 
     @property
-    def _kept(self) -> KeptPredictions | None:
+    def _kept(self) -> Predictions | None:
         """The predictions folder, if there is one."""
         folder = self._history.predictions
         if folder is None:
             return None
-        return KeptPredictions(folder, self._predictions_home, self._history.written)
+        return Predictions(folder, self._predictions_home, self._history.written)
 
     @classmethod
     def from_journal(
@@ -215,7 +215,7 @@ class LiveSelector(LiveSelection):
             line["predictions"] = kept.write(slim, record, self._recorder.groups)
         self._note(line)
         if kept is not None:
-            kept.place(slim)
+            kept.publish(slim)
         self._calibrate()
         self._warn_of_left_out()
 
@@ -482,18 +482,18 @@ class ChoiceCalibrator:
     def calibrated(
         self,
         chosen: Selection,
-        kept: KeptPredictions,
+        kept: Predictions,
         records: Mapping[int, CheckpointRecord],
         groups: Groups,
     ) -> Selection:
         """The selection with its calibrator; with a note where its predictions were not kept."""
         record = records[chosen.step]
-        if kept.folder_of(record) is None:
+        if not kept.has(record):
             run = chosen.trajectory
             note = f"no calibrator: the predictions of step {chosen.step} were not kept"
             return replace(chosen, trajectory=replace(run, notes=(*run.notes, note)))
         if self.last is None or self.last[0] != record:
-            fitted = calibrate_choice(kept.logits(record), self.name, groups=groups or None)
+            fitted = calibrate_choice(kept.logits_of(record), self.name, groups=groups or None)
             self.last = (record, fitted)
         return replace(chosen, calibration=self.last[1])
 

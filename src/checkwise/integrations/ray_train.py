@@ -24,7 +24,7 @@ from checkwise.integrations.validation import ValidationSums, measured_together,
 from checkwise.metrics import BANDWIDTH, BINS, NAMES, CountedExamples, Report
 from checkwise.records import Recorder, check_step
 from checkwise.selection import DEFAULT_RULE, Choice, Selection
-from checkwise.store import Home, KeptPredictions, name_as_file, read_outputs
+from checkwise.store import Home, Predictions, name_as_file, read_outputs
 from checkwise.words import shown
 
 _COUNT: Final = "n"
@@ -98,14 +98,14 @@ class Validation:
             reported |= {f"{PREFIX}/{part.name}/{name}": value for name, value in values.items()}
         return reported
 
-    def _keep(self, kept: KeptPredictions, step: int, entries: Mapping[str, Any]) -> None:
+    def _keep(self, kept: Predictions, step: int, entries: Mapping[str, Any]) -> None:
         """Write the predictions of a step, whole; what looks held out is not among them."""
         recorder = Recorder(**self._settings, keeps_examples=True, keeps_logits=True)
         record = recorder.measure(step, entries)
         if not record.diverged:
             kept.write(record, record, {})
-        kept.set_aside(step)  # of a training that failed; the last report counts
-        kept.place(record)
+        kept.move_aside(step)  # of a training that failed; the last report counts
+        kept.publish(record)
 
     def report(
         self,
@@ -174,7 +174,7 @@ def choose(
     for checkpoint, metrics in sorted(pairs, key=_reported):
         latest[_step(metrics, checkpoint)] = checkpoint, metrics
     for step, (checkpoint, metrics) in latest.items():
-        live.add(step, _entries(metrics, checkpoint, None if kept is None else kept.placed(step)))
+        live.add(step, _entries(metrics, checkpoint, None if kept is None else kept.of_step(step)))
     paths = {step: str(checkpoint.path) for step, (checkpoint, _) in latest.items()}
     chosen = live.selection
     if chosen is None:
@@ -194,14 +194,14 @@ def choose(
     return chosen
 
 
-def _folder(predictions: Any) -> KeptPredictions:
+def _folder(predictions: Any) -> Predictions:
     if not isinstance(predictions, str | os.PathLike) or "://" in str(predictions):
         raise InputError(
             "Expected a folder that the workers and the driver see as predictions, but got "
             f"{shown(predictions)}."
         )
     folder = Path(predictions)
-    return KeptPredictions(folder, Home((folder,)))
+    return Predictions(folder, Home((folder,)))
 
 
 def _reported(pair: tuple[Any, Mapping[str, Any]]) -> str:

@@ -11,8 +11,8 @@ from checkwise.readers.checkpoint_files import Checkpoints, steps_to_choose_from
 from checkwise.readers.request import LoadedRun, NoRecordsError, Request, build, names_in
 from checkwise.records import CheckpointRecord, Trajectory, check_held_out, examples_of, facts_of
 from checkwise.store import (
-    KeptPredictions,
     LiveHistory,
+    Predictions,
     live_journals,
     read_live_journal,
 )
@@ -82,7 +82,7 @@ def _read(path: Path, request: Request) -> LoadedRun:
         examples=examples and examples.subset(steps),
     )
     if history.predictions is not None:
-        run = KeptPredictions(history.predictions).added_to(run, records)
+        run = Predictions(history.predictions).added_to(run, records)
     return LoadedRun(None, run, str(path), path)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics import to_numpy
+from checkwise.metrics import CountedExamples, to_numpy
 from checkwise.words import shown
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+_NONE: IntArray = np.empty(0, dtype=np.int64)
 LogitsAt: TypeAlias = Callable[[int], Mapping[str, tuple[Any, Any]]]
 
 
@@ -33,6 +34,37 @@ class Outcomes:
     nll: tuple[FloatArray, ...] | None = None
     groups: tuple[IntArray, ...] | None = None
     diverged: BoolArray | None = None
+
+    @classmethod
+    def stacked(
+        cls,
+        domains: Sequence[str],
+        rows: Sequence[Mapping[str, CountedExamples] | None],
+        *,
+        labels: Mapping[str, IntArray] | None = None,
+        groups: Mapping[str, IntArray],
+    ) -> Outcomes:
+        """Those of checkpoints in their order, by domain; None where one diverged.
+
+        ``labels`` are those of the first checkpoint, unless they are given.
+        """
+        first = next(row for row in rows if row is not None)
+        labels = {name: one.labels for name, one in first.items()} if labels is None else labels
+
+        def stack(name: str, part: int, blank: Any) -> NDArray[Any]:
+            absent = np.full(len(first[name].correct), blank)
+            said: list[Any] = [absent if row is None else row[name][part] for row in rows]
+            return np.stack(said)
+
+        return cls(
+            correct=tuple(stack(name, 0, False) for name in domains),
+            labels=tuple(labels[n] for n in domains) if labels.keys() >= {*domains} else None,
+            nll=tuple(stack(name, 2, np.nan) for name in domains)
+            if all(one.nll is not None for row in rows if row for one in row.values())
+            else None,
+            groups=tuple(groups[n] for n in domains) if groups.keys() >= {*domains} else None,
+            diverged=np.array([row is None for row in rows]),
+        )
 
     def at(self, rows: BoolArray) -> Outcomes:
         """Some of the checkpoints."""
@@ -262,34 +294,25 @@ def examples_of(
     groups: Mapping[str, IntArray],
 ) -> Examples | None:
     """The examples of records in the order of their steps; None where they were not kept."""
-    kept = [row for row in records if not row.diverged]
-    every = [domain for row in kept for domain in row.domains.values()]
-    if not every or any(domain.hits is None for domain in every):
+    rows: list[dict[str, CountedExamples] | None] = []
+    for record in records:
+        hits = {n: (d.hits, d.losses) for n, d in record.domains.items() if d.hits is not None}
+        if not record.diverged and len(hits) < len(record.domains):
+            return None
+        counted = {n: CountedExamples(hit, _NONE, nll) for n, (hit, nll) in hits.items()}
+        rows.append(None if record.diverged else counted)
+    if not any(rows):
         return None
     domains = tuple(records[0].domains)
-
-    def stacked(field: str, domain: str, blank: Any) -> NDArray[Any]:
-        absent = np.full(kept[0].domains[domain].hits.shape, blank)  # type: ignore[union-attr]
-        rows = (absent if r.diverged else getattr(r.domains[domain], field) for r in records)
-        return np.stack(list(rows))
-
-    with_nll = all(domain.losses is not None for domain in every)
-    with_labels = all(name in labels for name in domains)
-    with_groups = all(name in groups for name in domains)
-    if any(name in groups for name in domains) and not with_groups:
-        absent = next(name for name in domains if name not in groups)
+    if absent := [name for name in domains if name not in groups] * any(
+        n in groups for n in domains
+    ):
         raise InputError(
-            f"Expected groups of every validation set or of none, but {absent!r} has none: save "
+            f"Expected groups of every validation set or of none, but {absent[0]!r} has none: save "
             "`groups` with each, or with none.",
             code="differs",
         )
-    outcomes = Outcomes(
-        correct=tuple(stacked("hits", name, False) for name in domains),
-        labels=tuple(labels[name] for name in domains) if with_labels else None,
-        nll=tuple(stacked("losses", name, np.nan) for name in domains) if with_nll else None,
-        groups=tuple(groups[name] for name in domains) if with_groups else None,
-        diverged=np.array([row.diverged for row in records]),
-    )
+    outcomes = Outcomes.stacked(domains, rows, labels=labels, groups=groups)
     steps = np.array([row.step for row in records])
     return Examples(domains=domains, steps=steps, outcomes=outcomes)
 

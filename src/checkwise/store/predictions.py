@@ -1,65 +1,66 @@
-"""Predictions on disk: what every validation example said at a checkpoint, a file for each set.
+"""A folder of predictions: what every validation example said at a checkpoint, a file for each set.
 
     predictions/
       predictions.json           what ``checkwise predict`` was told and read, if it wrote them
       step-000100/photo.npz      logits (or probs) [n, C], labels [n]; groups, correct, nll [n]
 
-Of two classes, one column [n] or [n, 1] for class 1 is enough.
-Correctness and NLL from full precision may stand beside logits in half precision.
+A live selection keeps such a folder beside its journal. Files of a step are written into a hidden
+folder, which takes the name of the step once the journal has its record.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import isclose
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics import Outcomes, binary
-from checkwise.store import layout, reading
-from checkwise.store.npz import ArrayHeader, open_npz, write_npz
-from checkwise.store.whole_files import write_text, write_with
+from checkwise.metrics import CountedExamples
+from checkwise.records import (
+    CheckpointRecord,
+    DomainRecord,
+    Examples,
+    IntArray,
+    Outcomes,
+    Trajectory,
+)
+from checkwise.store.deleting import Home, delete_checkpoint, remove_leftovers, sync_checkpoint
+from checkwise.store.journal import encode_line
+from checkwise.store.layout import check_domains
+from checkwise.store.npz import Saved, read_outputs, write_npz
+from checkwise.store.predict_record import PredictionsRecord
+from checkwise.store.whole_files import sync_folder, writing
+from checkwise.words import counted
 
-OUTPUTS: Final = ("logits", "probs")
-RECORD: Final = "predictions.json"
-_LARGEST: Final = 1 << 26  # bytes of a record; a million checkpoints need as many
 _STEP: Final = re.compile(r"step[-_]?([0-9]{1,15})")
+_PLACED: Final = re.compile(r"step-([0-9]{6,})")
+_HIDDEN: Final = re.compile(r"\.step-([0-9]{6,})\.([0-9a-f]{16})\.part")
 _WEIGHTS: Final = (".safetensors", ".pt", ".pth", ".ckpt")
-_SINGLE: Final = b"\x93NUMPY"  # how a file of one array begins
-# Kinds of types and dimensions of each array, and how to say both of one that may be left out.
-_ARRAYS: Final = {
-    "logits": ("fiu", 2, ""),
-    "probs": ("f", 2, ""),
-    "labels": ("iufb", 1, ""),
-    "groups": ("iuUSb", 1, "whole numbers or text [n], the unit of every example"),
-    "correct": ("b", 1, "true or false [n], one per example"),
-    "nll": ("f", 1, "decimal numbers [n], one per example"),
-}
-
-
-class Saved(NamedTuple):
-    """What a file holds: groups and outcomes as far as they were saved."""
-
-    kind: str
-    outputs: Any
-    labels: Any
-    groups: Any | None = None
-    outcomes: Outcomes | None = None
+_KEPT: Final = "every record before it is kept"
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """A folder of predictions, as it was when it was first asked."""
+    """A folder of predictions; what is in it, as it was when it was first asked.
+
+    Args:
+        folder: the folder.
+        home: where files may be deleted; without it they are only read.
+        written: step → digests of what a live selection wrote for it, as its journal has them.
+            Nothing else is deleted under a step's name.
+    """
 
     folder: Path
+    home: Home = field(default_factory=Home)
+    written: Mapping[int, Collection[str]] = field(default_factory=dict)
 
     @cached_property
     def folders(self) -> dict[int, Path]:
@@ -104,24 +105,18 @@ class Predictions:
         files = {file.stem for folder in folders for file in folder.glob("*.npz")}
         return {folder.name for folder in folders} | files
 
+    def of_step(self, step: int) -> Path:
+        """The folder into which outputs of a step are written."""
+        return self.folder / f"step-{step:06d}"
+
     def place(self, step: int, name: str) -> Path:
         """Where outputs are written."""
-        return self.folder / f"step-{step:06d}" / f"{name}.npz"
+        return self.of_step(step) / f"{name}.npz"
 
     def logits(self, step: int, names: Collection[str]) -> dict[str, tuple[Any, Any]]:
         """The logits and labels of one step on these sets; no other file is opened."""
-        found: dict[str, tuple[Any, Any]] = {}
-        for name in names:
-            file = self.files[step][name]
-            saved = read_outputs(file)
-            if saved.kind != "logits":
-                raise InputError(
-                    f"Expected logits, but {file} holds {saved.kind}: a temperature needs logits; "
-                    "save them as `logits`.",
-                    code="missing",
-                )
-            found[name] = (saved.outputs, saved.labels)
-        return found
+        found = {name: read_outputs(self.files[step][name], "logits") for name in names}
+        return {name: (saved.outputs, saved.labels) for name, saved in found.items()}
 
     def outputs(self, names: Collection[str]) -> dict[int, Mapping[str, tuple[Any, ...]]]:
         """Step → set → outputs, labels, and groups and outcomes where they were saved.
@@ -147,6 +142,186 @@ class Predictions:
         paths, notes = record.locate(self.folder, self.folders)
         return {step: paths.get(step) for step in self.folders}, notes
 
+    # Beside a journal: one process writes, the one that has it.
+
+    def check_unused(self) -> None:
+        """Refuse a folder that holds something else, before it is first written to."""
+        if os.path.lexists(self.folder) and (
+            not self.folder.is_dir() or any(self.folder.iterdir())
+        ):
+            raise InputError(
+                f"Expected an empty folder for predictions, but {self.folder} holds something "
+                "else: move it away, or name another folder in predictions=.",
+                code="exists",
+            )
+
+    def check_free(self, step: int) -> None:
+        """Refuse to replace what this journal did not write."""
+        if os.path.lexists(self.of_step(step)) and not self._is_ours(step):
+            raise InputError(
+                f"Expected no predictions of step {step} in {self.folder} but those that this "
+                "journal has a record of, and others are there: another run keeps its own in this "
+                "folder; give each run a folder of its own.",
+                code="exists",
+            )
+
+    def write(
+        self, record: CheckpointRecord, whole: CheckpointRecord, groups: Mapping[str, IntArray]
+    ) -> str:
+        """Write what every example said into a hidden folder; ``publish`` makes it visible.
+
+        ``whole`` is the record, which the journal will hold, with what every example said. Returns
+        a digest of the files, for the journal.
+        """
+        check_domains(list(record.domains))
+        hidden = self._hidden(record)
+        delete_checkpoint(hidden, self.home)
+        with writing(self.folder, f"predictions of step {record.step}", then=_KEPT):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            hidden.mkdir()
+            for name, domain in whole.domains.items():
+                said = domain.said
+                assert said is not None
+                arrays = {
+                    "logits": said.logits,
+                    "labels": said.labels.astype(np.int32),
+                    "correct": said.correct,
+                    "nll": said.nll,
+                    "groups": groups[name].astype(np.int32) if name in groups else None,
+                }
+                with (hidden / f"{name}.npz").open("wb") as file:
+                    write_npz(file, {n: array for n, array in arrays.items() if array is not None})
+        sync_checkpoint(hidden)
+        return _digest(hidden)
+
+    def publish(self, record: CheckpointRecord) -> None:
+        """Give the files of a record their name, once the journal has the record."""
+        placed, hidden = self.of_step(record.step), self._hidden(record)
+        if self._is_ours(record.step) and (record.diverged or hidden.is_dir()):
+            delete_checkpoint(placed, self.home)  # an earlier record of the same step
+        if hidden.is_dir() and not os.path.lexists(placed):
+            with writing(self.folder, then=_KEPT):
+                hidden.rename(placed)
+                sync_folder(self.folder)
+
+    def move_aside(self, step: int) -> None:
+        """Rename what is kept of a step, where no journal says who wrote it."""
+        placed, number = self.of_step(step), 1
+        if not os.path.lexists(placed):
+            return
+        while os.path.lexists(aside := placed.with_name(f"earlier-{placed.name}-{number}")):
+            number += 1
+        with writing(self.folder, then=_KEPT):
+            placed.rename(aside)
+
+    def tidy(self, records: Mapping[int, CheckpointRecord], forgotten: Collection[int]) -> None:
+        """Finish what a killed process began, and delete the files of ``forgotten`` steps.
+
+        Nothing is deleted that this journal did not write: files of steps that it never had are
+        somebody else's, and so are files that are not as they were written.
+        """
+        if not self.folder.is_dir() or not self.home.folders:
+            return
+        remove_leftovers(self.folder, self.home)
+        for name in sorted(os.listdir(self.folder)):
+            if match := _HIDDEN.fullmatch(name):
+                record = records.get(int(match[1]))
+                if record is not None and self._hidden(record).name == name:
+                    self.publish(record)
+                elif _digest(self.folder / name):  # the journal never learned of these
+                    delete_checkpoint(self.folder / name, self.home)
+        for name in os.listdir(self.folder):
+            if match := _PLACED.fullmatch(name):
+                step = int(match[1])
+                record = records.get(step)
+                lost = step in forgotten if record is None else record.diverged
+                if lost and self._is_ours(step):
+                    delete_checkpoint(self.folder / name, self.home)
+
+    def has(self, record: CheckpointRecord) -> bool:
+        """Whether files of a record were written."""
+        return self._folder_of(record) is not None
+
+    def logits_of(self, record: CheckpointRecord) -> dict[str, tuple[Any, Any]]:
+        """The logits and labels of a record by domain."""
+        logits: dict[str, tuple[Any, Any]] = {}
+        for name, domain in record.domains.items():
+            saved = self._saved(record, name, kind="logits")
+            classes = saved.outputs.shape[1]
+            if classes != (domain.classes or classes):
+                came = f"{classes} classes in place of {domain.classes}"
+                raise _other(self._file(record, name), came)
+            logits[name] = (saved.outputs, saved.labels.astype(np.int64))
+        return logits
+
+    def added_to(self, run: Trajectory, records: Mapping[int, CheckpointRecord]) -> Trajectory:
+        """A run of some of the records, with what every example said; a note where some lack it.
+
+        Files are read when they are first asked for. One that does not belong to its record is
+        refused then.
+        """
+        rows = [records[step] for step in sorted(records)]
+        finite = [row for row in rows if not row.diverged]
+        there = sum(map(self.has, finite))
+        if not there:
+            return run
+        if there < len(finite):
+            note = (
+                f"predictions were kept of {there} of {counted(len(finite), 'record')}, and are "
+                "used only where all have them"
+            )
+            return replace(run, notes=(*run.notes, note))
+        domains = tuple(rows[0].domains)
+
+        def outcomes() -> Outcomes:
+            saved = [
+                None if row.diverged else {name: self._saved(row, name) for name in domains}
+                for row in rows
+            ]
+            first = next(one for one in saved if one is not None)
+            groups = {n: one.groups for n, one in first.items() if one.groups is not None}
+            return Outcomes.stacked(
+                domains,
+                [None if one is None else _counted(one) for one in saved],
+                groups={name: numbers.astype(np.int64) for name, numbers in groups.items()},
+            )
+
+        examples = Examples(
+            domains=domains,
+            steps=np.array([row.step for row in rows]),
+            outcomes=outcomes,
+            logits=lambda step: self.logits_of(records[step]),
+        )
+        return replace(run, examples=examples.subset(run.steps.tolist()))
+
+    def _saved(self, record: CheckpointRecord, name: str, kind: str | None = None) -> Saved:
+        file = self._file(record, name)
+        saved = read_outputs(file, kind, outputs=kind is not None)
+        _check(saved, record.domains[name], file)
+        return saved
+
+    def _file(self, record: CheckpointRecord, name: str) -> Path:
+        folder = self._folder_of(record)
+        if folder is None or not (folder / f"{name}.npz").is_file():
+            raise InputError(
+                f"Expected the predictions of {name!r} at step {record.step}, but there are none "
+                f"in {self.folder}: they were deleted; restore them.",
+                code="missing",
+            )
+        return folder / f"{name}.npz"
+
+    def _folder_of(self, record: CheckpointRecord) -> Path | None:
+        places = (self._hidden(record), self.of_step(record.step))
+        return next((place for place in places if place.is_dir()), None)
+
+    def _is_ours(self, step: int) -> bool:
+        """Whether the journal has the digest of what is kept under a step's name."""
+        return _digest(self.of_step(step)) in self.written.get(step, ())
+
+    def _hidden(self, record: CheckpointRecord) -> Path:
+        token = hashlib.sha256(encode_line(record.as_dict())).hexdigest()[:16]
+        return self.folder / f".step-{record.step:06d}.{token}.part"
+
 
 class _Outputs(Mapping[str, tuple[Any, ...]]):
     """The sets of one step; a file is opened when its set is asked for."""
@@ -171,98 +346,6 @@ class _Outputs(Mapping[str, tuple[Any, ...]]):
         return len(self._files)
 
 
-def read_outputs(file: Path, kind: str | None = None, *, outputs: bool = True) -> Saved:
-    """What one file holds; with ``outputs=False`` without the outputs, which are most of it."""
-    with _opened(file) as saved:
-        there = ", ".join(saved.files) or "(none)"
-        kind = kind or next((kind for kind in OUTPUTS if kind in saved.files), None)
-        if kind is None or kind not in saved.files:
-            raise _unexpected(file, f"arrays {there}{f', no {kind}' if kind else ''}")
-        if "labels" not in saved.files:
-            raise _unexpected(file, f"arrays {there}, no labels")
-        outcomes = None
-        if {"correct", "nll"} <= {*saved.files}:
-            outcomes = Outcomes(saved["correct"], np.asarray(saved["nll"], dtype=np.float64))
-        groups = saved["groups"] if "groups" in saved.files else None
-        if not outputs:
-            return Saved(kind, None, saved["labels"], groups, outcomes)
-        return Saved(kind, *binary(saved[kind], saved["labels"], kind), groups, outcomes)
-
-
-def is_whole(file: Path) -> bool:
-    """Whether a file of outputs is there and was not cut off; no value is read."""
-    try:
-        with file.open("rb") as opened, open_npz(opened) as (headers, _):
-            return "labels" in headers and any(kind in headers for kind in OUTPUTS)
-    except (OSError, ValueError):
-        return False
-
-
-def write_outputs(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write one file, whole; equal outputs give equal files."""
-
-    def save(temporary: Path) -> None:
-        with temporary.open("wb") as opened:
-            write_npz(opened, arrays)
-
-    write_with(file, save)
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[Any]:
-    try:
-        with reading.open_regular(file) as handle:
-            if handle.read(6) == _SINGLE:
-                raise _unexpected(file, "a single array")
-            handle.seek(0)
-            with open_npz(handle) as (headers, saved):
-                _check(headers, file)
-                yield saved
-    except InputError:
-        raise
-    except Exception as error:
-        # Damage surfaces as a dozen kinds of error; all mean the same to the caller.
-        reason = str(error).partition("\n")[0][:80] or type(error).__name__
-        raise InputError(
-            f"Expected an .npz file of plain arrays, but {file} cannot be read ({reason}): "
-            "save it again with np.savez.",
-            code="format",
-        ) from None
-
-
-def _check(headers: Mapping[str, ArrayHeader], file: Path) -> None:
-    """Refuse what cannot be outputs and their labels, by headers alone."""
-    present = {name: headers[name] for name in _ARRAYS if name in headers}
-    for name, (shape, dtype) in present.items():
-        kinds, ndim, said = _ARRAYS[name]
-        one = name in (*OUTPUTS, "labels") and (len(shape) == 1 or shape[1:] == (1,))
-        if (len(shape) == ndim or one) and dtype.kind in kinds:
-            continue
-        came = f"{name} of shape {shape} and type {dtype}"
-        if not said:
-            raise _unexpected(file, came)
-        raise InputError(
-            f"Expected {name} as {said}, but {file} holds {came}: save it so, or leave it out.",
-            code="format",
-        )
-    rows = {name: header.shape[0] for name, header in present.items()}
-    for name, n in rows.items():
-        if n != rows.get("labels", n):
-            raise InputError(
-                f"Expected as many labels as {name}, but {file} holds {rows['labels']} labels and "
-                f"{n} {name}: save those of the same examples.",
-                code="differs",
-            )
-
-
-def _unexpected(file: Path, came: str) -> InputError:
-    return InputError(
-        f"Expected numeric arrays logits (or probs) [n, C] and labels [n], but {file} holds "
-        f"{came}: save them with np.savez(file, logits=…, labels=…).",
-        code="format",
-    )
-
-
 def _weights(folder: Path) -> str | None:
     """The weights saved with a step, by name only: one file of the first suffix that occurs."""
     for place, pattern in ((folder, "*"), (folder.parent, f"{folder.name}.*")):
@@ -274,126 +357,46 @@ def _weights(folder: Path) -> str | None:
     return None
 
 
-class FileState(NamedTuple):
-    """What changes when a checkpoint is written again: its bytes, and when it was modified."""
-
-    bytes: int
-    modified_ns: int
-
-    @classmethod
-    def of(cls, path: Path) -> FileState:
-        """Of a file; of a folder, the sum of its files and the newest of their times."""
-        if not path.is_dir():
-            status = path.stat()
-            return cls(status.st_size, status.st_mtime_ns)
-        files = [Path(place, name) for place, _, names in os.walk(path) for name in names]
-        states = [file.stat() for file in files if file.exists()]  # no links that lead nowhere
-        times = [state.st_mtime_ns for state in states]
-        return cls(sum(state.st_size for state in states), max(times, default=0))
+def _digest(folder: Path) -> str:
+    """Of the files of a step; empty where there are none, or there is anything else."""
+    digest = hashlib.sha256()
+    if folder.is_symlink() or not folder.is_dir():
+        return ""
+    for file in sorted(folder.iterdir()):
+        if file.suffix != ".npz" or file.is_symlink() or not file.is_file():
+            return ""
+        digest.update(f"{file.name}\0".encode(errors="surrogateescape"))
+        with file.open("rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()
 
 
-class RecordedCheckpoint(NamedTuple):
-    """A checkpoint by its path below the folder of checkpoints, as it was when it was evaluated."""
+def _counted(saved: Mapping[str, Saved]) -> dict[str, CountedExamples]:
+    return {
+        name: CountedExamples(one.outcomes.correct, one.labels.astype(np.int64), one.outcomes.nll)
+        for name, one in saved.items()
+        if one.outcomes is not None  # _check has seen to it
+    }
 
-    name: str
-    state: FileState
+
+def _check(saved: Saved, domain: DomainRecord, file: Path) -> None:
+    """Refuse a file of another record than the journal's."""
+    if saved.outcomes is None:
+        raise _other(file, "no correct and nll")
+    correct, nll = int(saved.outcomes.correct.sum()), float(saved.outcomes.nll.mean())
+    labels = hashlib.sha256(saved.labels.astype(np.int64).tobytes()).hexdigest()
+    if labels != (domain.labels or labels):
+        raise _other(file, "other labels")
+    if domain.correct not in (None, correct):
+        raise _other(file, f"{correct} correct examples in place of {domain.correct}")
+    recorded = domain.values.get("nll", nll)
+    if not isclose(nll, recorded, rel_tol=1e-9, abs_tol=1e-9):
+        raise _other(file, f"an NLL of {nll:.6g} in place of {recorded:.6g}")
 
 
-@dataclass(frozen=True)
-class PredictionsRecord:
-    """What ``checkwise predict`` was told and read.
-
-    Args:
-        function: ``file.py:function`` or ``module:function``, without the folder of the file.
-        sha256: of the function's file.
-        folder: the folder of checkpoints, absolute.
-        from_here: the same, relative to the folder of the record.
-        domains: every domain that was asked for.
-        checkpoints: by step.
-        versions: of the packages that wrote the last outputs.
-    """
-
-    function: str
-    sha256: str
-    folder: str
-    from_here: str
-    domains: tuple[str, ...]
-    checkpoints: Mapping[int, RecordedCheckpoint]
-    versions: Mapping[str, str]
-
-    def write(self, folder: Path) -> None:
-        """Put the record in its place, whole."""
-        checkpoints = [
-            {"step": step, "name": checkpoint.name, **checkpoint.state._asdict()}
-            for step, checkpoint in sorted(self.checkpoints.items())
-        ]
-        facts = {**vars(self), "domains": list(self.domains), "checkpoints": checkpoints}
-        content = {"schema": layout.LAYOUT_SCHEMA, **facts}
-        write_text(folder / RECORD, layout.encode_json(content))
-
-    @classmethod
-    def read(cls, folder: Path) -> PredictionsRecord | None:
-        """The record of a predictions folder; None for outputs that something else saved.
-
-        Raises:
-            InputError: the record is damaged, or of another schema.
-        """
-        path = folder / RECORD
-        try:
-            with reading.open_file(folder, RECORD) as file:
-                content = reading.parse(file.read(_LARGEST))
-            layout.check_schema(content["schema"], path)
-            checkpoints: dict[int, RecordedCheckpoint] = {}
-            for entry in content["checkpoints"]:
-                step, name = entry["step"], entry["name"]
-                state = FileState(entry["bytes"], entry["modified_ns"])
-                whole = all(type(number) is int and number >= 0 for number in (step, *state))
-                if not whole or step in checkpoints or not reading.is_plain_path(name):
-                    raise ValueError(f"{entry!r:.80} as a checkpoint")
-                checkpoints[step] = RecordedCheckpoint(name, state)
-            texts = {name: content[name] for name in ("function", "sha256", "folder", "from_here")}
-            domains, versions = tuple(content["domains"]), dict(content["versions"])
-            for text in (*domains, *versions.values(), *texts.values()):
-                if not isinstance(text, str) or "\0" in text:
-                    raise ValueError(f"{text!r:.80} as a name or version")
-            return cls(**texts, domains=domains, checkpoints=checkpoints, versions=versions)
-        except FileNotFoundError:
-            return None
-        except InputError:
-            raise
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            raise InputError(
-                f"Expected the record of `checkwise predict`, but got: {error} in {path}: restore "
-                "the file, or remove it; without it no checkpoint's path is known.",
-                code="damaged",
-            ) from None
-
-    def locate(
-        self, folder: Path, steps: Collection[int]
-    ) -> tuple[dict[int, str], tuple[str, ...]]:
-        """Where the checkpoints of these steps are, and notes on those that are not as they were.
-
-        They are looked for as seen from the record, then as at first, so that the folder can be
-        moved together with the checkpoints, or without them. Whoever wrote the record chose the
-        paths: they are looked at, and neither opened nor searched.
-        """
-        roots = (os.path.normpath(folder / self.from_here), self.folder)
-        paths: dict[int, str] = {}
-        noted: dict[str, list[str]] = {"is not there any more": []}
-        for step, (name, state) in sorted(self.checkpoints.items()):
-            if step not in steps:
-                continue
-            places = [Path(root, name) for root in roots]
-            present = [place for place in places if os.path.exists(place)]
-            same = [p for p in present if p.is_dir() or p.stat().st_size == state.bytes]
-            paths[step] = str((same or present or places[-1:])[0])
-            if not same:
-                what = "has changed since it was evaluated" if present else "is not there any more"
-                noted.setdefault(what, []).append(paths[step])
-        notes = [
-            f"the checkpoint {found[0]} {what}"
-            + (f" (and so with {len(found) - 1} more)" if len(found) > 1 else "")
-            for what, found in noted.items()
-            if found
-        ]
-        return paths, tuple(notes)
+def _other(file: Path, came: str) -> InputError:
+    return InputError(
+        f"Expected the predictions that the journal recorded, but {file} has {came}: it was "
+        "replaced after the record was written; restore it.",
+        code="damaged",
+    )

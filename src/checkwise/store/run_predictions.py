@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from checkwise import metrics
 from checkwise.errors import InputError
-from checkwise.metrics import Groups, Logits
+from checkwise.metrics import CountedExamples, Groups, Logits
 from checkwise.records import Examples, Outcomes, Trajectory
 from checkwise.store import layout
 from checkwise.store.checksums import read_recorded
@@ -33,8 +33,6 @@ VALIDATIONS: Final[tuple[Validation, ...]] = get_args(Validation)
 OWN: Final = "domains"  # where lines of source.jsonl have the run's own validation set
 GROUPS: Final = "groups"  # where they have the other one
 _OUTCOMES: Final = (".correct", ".nll", ".labels")
-
-_Row = tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.int64]]  # correct, NLL, labels
 
 
 def check_validation(name: str | None) -> Validation | None:
@@ -127,42 +125,34 @@ class RunPredictions:
         """Correctness and NLL of every checkpoint, as saved or from its logits, file by file."""
         saved = self._keeps(self._outcomes_file)
         file_of = self._outcomes_file if saved else self._logits_file
-        rows: dict[str, list[_Row]] = {name: [] for name in run.domains}
+        rows: list[dict[str, CountedExamples] | None] = []
+        first: dict[str, CountedExamples] = {}
         for step, lost in zip(run.steps.tolist(), run.diverged.tolist(), strict=True):
-            found = self._saved(step) if saved else self._computed(step, lost)
+            if lost:
+                rows.append(None)
+                continue
+            found = self._saved(step) if saved else self._computed(step)
+            first = first or found
+            where = str(self.folder / file_of(step))
             for name in run.domains:
-                where = str(self.folder / file_of(step))
                 if name not in found:
                     raise damaged_file(f"the examples of {name!r}", sorted(found), where)
-                rows[name].append(found[name])
-                if not np.array_equal(rows[name][0][2], found[name][2]):
+                if not np.array_equal(first[name].labels, found[name].labels):
                     wanted = f"the labels of {name!r} to be the same at every step"
-                    raise damaged_file(wanted, found[name][2].tolist(), where)
-        outcomes = Outcomes(
-            correct=tuple(np.stack([row[0] for row in rows[name]]) for name in run.domains),
-            labels=tuple(rows[name][0][2] for name in run.domains),
-            nll=tuple(np.stack([row[1] for row in rows[name]]) for name in run.domains),
-        )
-        first = int(run.steps[0])
-        groups = self._groups_in(file_of(first), first)
-        if any(name not in groups for name in run.domains):
-            return outcomes
-        return replace(outcomes, groups=tuple(groups[name] for name in run.domains))
+                    raise damaged_file(wanted, found[name].labels.tolist(), where)
+            rows.append(found)
+        begin = int(run.steps[0])
+        return Outcomes.stacked(run.domains, rows, groups=self._groups_in(file_of(begin), begin))
 
-    def _computed(self, step: int, lost: bool) -> dict[str, _Row]:
-        found: dict[str, _Row] = {}
-        for name, (z, y) in self.logits(step).items():
-            if lost:
-                found[name] = np.zeros(len(y), bool), np.full(len(y), np.nan), y
-            else:
-                rows = metrics.per_example(logits=z, labels=y)
-                found[name] = rows.correct, rows.nll, y
-        return found
+    def _computed(self, step: int) -> dict[str, CountedExamples]:
+        logits = self.logits(step).items()
+        rows = {name: (metrics.per_example(logits=z, labels=y), y) for name, (z, y) in logits}
+        return {name: CountedExamples(row.correct, y, row.nll) for name, (row, y) in rows.items()}
 
-    def _saved(self, step: int) -> dict[str, _Row]:
+    def _saved(self, step: int) -> dict[str, CountedExamples]:
         name = self._outcomes_file(step)
         arrays = _read_arrays(self.folder, name, _OUTCOMES, f"outcomes of step {step}", self.advice)
-        found: dict[str, _Row] = {}
+        found: dict[str, CountedExamples] = {}
         for domain in sorted(n.removesuffix(".correct") for n in arrays if n.endswith(".correct")):
             bits, nll, labels = (arrays.get(f"{domain}{ending}") for ending in _OUTCOMES)
             if (
@@ -177,7 +167,7 @@ class RunPredictions:
                 wanted = f"a bit, an NLL and a label per example of {domain!r}"
                 raise damaged_file(wanted, sorted(arrays), str(self.folder / name))
             correct = np.unpackbits(bits, count=len(labels)).astype(np.bool_)
-            found[domain] = correct, nll.astype(np.float64), labels.astype(np.int64)
+            found[domain] = CountedExamples(correct, labels.astype(np.int64), nll.astype(float))
         return found
 
 
