@@ -64,11 +64,7 @@ class DomainRecord:
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> DomainRecord:
-        """The record of an entry.
-
-        Raises:
-            TypeError, ValueError: the entry is none.
-        """
+        """The record of an entry."""
         if "losses" in entry or "said" in entry:
             raise ValueError("what every example said, in a line")
         record = cls(**{name: value for name, value in entry.items() if name != "hits"})
@@ -114,11 +110,7 @@ class CheckpointRecord:
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> CheckpointRecord:
-        """The record of a JSON line.
-
-        Raises:
-            ValueError: the line is none.
-        """
+        """The record of a JSON line."""
         try:
             entries = line["domains"].items()
             domains = {name: DomainRecord.from_dict(entry) for name, entry in entries}
@@ -141,11 +133,7 @@ def packed_bits(hits: BoolArray) -> str:
 
 
 def unpacked_bits(text: object, n: int) -> BoolArray:
-    """The bits of n examples.
-
-    Raises:
-        ValueError: the text holds none, or not as many.
-    """
+    """The bits of n examples; a ValueError where the text does not hold as many."""
     raw = _decoded(text)
     if len(raw) != (n + 7) // 8:
         raise ValueError(f"bits of another number of examples than {n}")
@@ -158,11 +146,7 @@ def packed_numbers(numbers: NDArray[np.int64]) -> str:
 
 
 def unpacked_numbers(text: object) -> NDArray[np.int64]:
-    """What ``packed_numbers`` was given.
-
-    Raises:
-        ValueError: the text holds none, or more than the examples of a large validation set.
-    """
+    """What ``packed_numbers`` was given."""
     unpacking = zlib.decompressobj()
     try:
         raw = unpacking.decompress(_decoded(text), LARGEST_GROUPS)
@@ -180,25 +164,25 @@ def _decoded(text: object) -> bytes:
 
 
 def _is_whole(record: CheckpointRecord) -> bool:
-    counts = [count for d in record.domains.values() for count in (d.n, d.correct, d.classes)]
     return (
         type(record.step) is int
         and record.step >= 0
         and type(record.diverged) is bool
         and bool(record.domains)
         and all(isinstance(note, str) for note in record.notes)
-        and all(count is None or type(count) is int for count in counts)
-        and all(
-            digest is None or isinstance(digest, str)
-            for d in record.domains.values()
-            for digest in (d.labels, d.label_counts, d.groups)
-        )
-        and all(
-            isinstance(d.values, Mapping)
-            and all(type(value) in (int, float) for value in d.values.values())
-            and bool(d.values) is not record.diverged
-            for d in record.domains.values()
-        )
+        and all(_is_whole_domain(d, record.diverged) for d in record.domains.values())
+    )
+
+
+def _is_whole_domain(domain: DomainRecord, diverged: bool) -> bool:
+    counts = (domain.n, domain.correct, domain.classes)
+    digests = (domain.labels, domain.label_counts, domain.groups)
+    return (
+        all(count is None or type(count) is int for count in counts)
+        and all(digest is None or isinstance(digest, str) for digest in digests)
+        and isinstance(domain.values, Mapping)
+        and all(type(value) in (int, float) for value in domain.values.values())
+        and bool(domain.values) is not diverged
     )
 
 
@@ -210,8 +194,9 @@ class Records(dict[int, CheckpointRecord]):
 
     def copy(self) -> Records:
         """The same records, which can go on by themselves."""
-        other = Records(self)
-        other._common = self._common and self._common.copy()
+        other, common = Records(self), self._common
+        if common is not None:
+            other._common = replace(common, facts=dict(common.facts), steps=set(common.steps))
         return other
 
     def check_alike(self, record: CheckpointRecord) -> None:
@@ -244,20 +229,12 @@ class Records(dict[int, CheckpointRecord]):
 
 @dataclass
 class _Common:
-    """What is known of all records, each fact with the first step that has it.
+    """What is known of all records: the first of them, and what others said first."""
 
-    Attributes:
-        domains: their names, of the first record.
-        groups: whether a domain has groups, of the first record.
-        facts: domain and name of a fact → its value.
-        metrics: the names of the metrics, of the first record that did not diverge.
-    """
-
-    domains: tuple[tuple[str, ...], int] | None = None
-    groups: dict[str, tuple[bool, int]] = field(default_factory=dict)
-    facts: dict[tuple[str, str], tuple[Any, int]] = field(default_factory=dict)
-    metrics: tuple[tuple[str, ...], int] | None = None
-    steps: set[int] = field(default_factory=set)
+    first: CheckpointRecord | None = None
+    facts: dict[tuple[str, str], tuple[Any, int]] = field(default_factory=dict)  # value, step
+    measured: CheckpointRecord | None = None  # the first that did not diverge
+    steps: set[int] = field(default_factory=set)  # of the records that say so
 
     @classmethod
     def of(cls, records: Iterable[CheckpointRecord]) -> _Common:
@@ -266,32 +243,25 @@ class _Common:
             common.add(record)
         return common
 
-    def copy(self) -> _Common:
-        return replace(
-            self, groups=dict(self.groups), facts=dict(self.facts), steps=set(self.steps)
-        )
-
     def add(self, record: CheckpointRecord) -> None:
-        step = record.step
-        if self.domains is None:
-            self.domains = tuple(record.domains), step
-            self.groups = {n: (d.groups is not None, step) for n, d in record.domains.items()}
-            self.steps.add(step)
+        if self.first is None:
+            self.first = record
+            self.steps.add(record.step)
         for name, domain in record.domains.items():
             for fact in _FACTS:
                 value = getattr(domain, fact)
                 if value is not None and (name, fact) not in self.facts:
-                    self.facts[name, fact] = value, step
-                    self.steps.add(step)
-        if self.metrics is None and not record.diverged:
-            self.metrics = record.metrics, step
-            self.steps.add(step)
+                    self.facts[name, fact] = value, record.step
+                    self.steps.add(record.step)
+        if self.measured is None and not record.diverged:
+            self.measured = record
+            self.steps.add(record.step)
 
     def check(self, record: CheckpointRecord) -> None:
-        if self.domains is None:
+        if self.first is None:
             return
-        domains, _ = self.domains
-        if tuple(record.domains) != domains:
+        domains = self.first.domains
+        if tuple(record.domains) != tuple(domains):
             odd = sorted(set(record.domains).symmetric_difference(domains))
             raise InputError(
                 f"Expected domains {', '.join(domains)} at every step, but step {record.step} "
@@ -299,20 +269,23 @@ class _Common:
                 code="differs",
             )
         for name, domain in record.domains.items():
-            self._check_same_examples(record.step, name, domain)
-        names, before = self.metrics or (record.metrics, 0)
-        if not record.diverged and set(record.metrics) != set(names):
-            odd = sorted(set(record.metrics).symmetric_difference(names))
+            self._check_same_examples(record.step, name, domain, self.first)
+        before = self.measured or record
+        if not record.diverged and set(record.metrics) != set(before.metrics):
+            odd = sorted(set(record.metrics).symmetric_difference(before.metrics))
             raise InputError(
-                f"Expected the metrics {', '.join(names)} at every step, as at step {before}, but "
-                f"step {record.step} differs in {', '.join(odd)}: measure every checkpoint alike.",
+                f"Expected the metrics {', '.join(before.metrics)} at every step, as at step "
+                f"{before.step}, but step {record.step} differs in {', '.join(odd)}: measure "
+                "every checkpoint alike.",
                 code="differs",
             )
 
-    def _check_same_examples(self, step: int, name: str, domain: DomainRecord) -> None:
-        grouped, before = self.groups[name]
+    def _check_same_examples(
+        self, step: int, name: str, domain: DomainRecord, first: CheckpointRecord
+    ) -> None:
+        grouped = first.domains[name].groups is not None
         if (domain.groups is not None) != grouped:
-            have, lack = (before, step) if grouped else (step, before)
+            have, lack = (first.step, step) if grouped else (step, first.step)
             raise InputError(
                 f"Expected groups of the examples of domain {name!r} at every step or at none, but "
                 f"step {have} has them and step {lack} has none: save the same `groups` with every "

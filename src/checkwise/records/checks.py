@@ -140,22 +140,13 @@ def diverged(raw: Any, steps: IntArray) -> BoolArray:
 def values(
     raw: Mapping[str, Any], steps: IntArray, domains: Sequence[str], diverged: BoolArray
 ) -> dict[str, FloatArray]:
+    """Metrics by name, one value per step and domain."""
     if not isinstance(raw, Mapping):
         raise InputError(f"Expected metrics by name, but got {shown(raw)}.")
-    checked: dict[str, FloatArray] = {}
-    for name, metric in raw.items():
-        array = to_floats(metric, plain_name(name, "a metric's name"))
-        if array.shape != (len(steps), len(domains)):
-            raise InputError(
-                f"Expected {name} of shape (steps, domains) = ({len(steps)}, {len(domains)}), "
-                f"but got {array.shape}."
-            )
-        bad = outside(array, name) & ~diverged[:, None]
-        if bad.any():
-            t, e = (int(i) for i in np.argwhere(bad)[0])
-            raise InputError(_complaint(name, array[t, e], int(steps[t]), domains[e]))
-        checked[name] = frozen(array)
-    return checked
+    return {
+        name: _metric(name, metric, steps, [repr(domain) for domain in domains], diverged)
+        for name, metric in raw.items()
+    }
 
 
 def pooled(
@@ -164,35 +155,41 @@ def pooled(
     diverged: BoolArray,
     values: Mapping[str, FloatArray],
 ) -> dict[str, FloatArray]:
+    """Metrics that are known as one mean per step alone."""
     if not values and not raw:
         raise InputError(
             "Expected at least one metric, but got none: give accuracy, nll, or any other score, "
             "one value per step and domain.",
             code="empty",
         )
-    checked: dict[str, FloatArray] = {}
-    for name, metric in raw.items():
-        if name == "accuracy" and name not in values:
-            raise InputError(
-                "Expected accuracy for every domain, but got it as a mean over domains: give it "
-                "per domain, or as the accuracy of a single one.",
-                code="missing",
-            )
+    if "accuracy" in raw and "accuracy" not in values:
+        raise InputError(
+            "Expected accuracy for every domain, but got it as a mean over domains: give it "
+            "per domain, or as the accuracy of a single one.",
+            code="missing",
+        )
+    for name in raw:
         if name in values:
             raise InputError(
                 f"Metric {name!r} is given per domain and as a mean: keep one.", code="ambiguous"
             )
-        array = to_floats(metric, plain_name(name, "a metric's name"))
-        if array.shape != steps.shape:
-            raise InputError(
-                f"Expected {name} as one mean per step ({len(steps)}), but got {array.shape}."
-            )
-        bad = outside(array, name) & ~diverged
-        if bad.any():
-            t = int(np.flatnonzero(bad)[0])
-            raise InputError(_complaint(name, array[t], int(steps[t]), "mean over domains"))
-        checked[name] = frozen(array)
-    return checked
+    return {name: _metric(name, metric, steps, None, diverged) for name, metric in raw.items()}
+
+
+def _metric(
+    name: str, raw: Any, steps: IntArray, domains: Sequence[str] | None, diverged: BoolArray
+) -> FloatArray:
+    array = to_floats(raw, plain_name(name, "a metric's name"))
+    shape = (len(steps),) if domains is None else (len(steps), len(domains))
+    if array.shape != shape:
+        what = "one mean per step" if domains is None else "shape (steps, domains) ="
+        raise InputError(f"Expected {name} as {what} {shape}, but got {array.shape}.")
+    bad = np.argwhere(outside(array, name) & ~(diverged if domains is None else diverged[:, None]))
+    if len(bad):
+        t, *e = bad[0].tolist()
+        where = "mean over domains" if domains is None else domains[e[0]]
+        raise InputError(_complaint(name, array[(t, *e)], int(steps[t]), where))
+    return frozen(array)
 
 
 def outside(array: FloatArray, name: str) -> BoolArray:
@@ -205,7 +202,7 @@ def outside(array: FloatArray, name: str) -> BoolArray:
 
 
 def _complaint(name: str, value: float, step: int, domain: str) -> str:
-    where = f"{name} = {value:g} at step {step}, domain {domain!r}"
+    where = f"{name} = {value:g} at step {step}, domain {domain}"
     if not np.isfinite(value):
         return (
             f"Expected finite values, but got {where}: drop that checkpoint, or mark it "

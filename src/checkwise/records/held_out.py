@@ -255,9 +255,6 @@ def divide(
         declared: names that the input itself calls sources, as with ``role`` = ``source``.
         where: the input, for messages.
 
-    Raises:
-        InputError: only sets are left whose names look held out.
-
     Example:
         >>> divide(["art", "photo", "test"], where="run.csv")
         Sides(sources=('art', 'photo'), by_name=('test',))

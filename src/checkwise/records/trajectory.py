@@ -78,11 +78,7 @@ class RunKey:
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:
-        """A key from its ``as_dict``, as a file holds it.
-
-        Raises:
-            InputError: a coordinate is missing or of another kind.
-        """
+        """A key from its ``as_dict``, as a file holds it."""
         if not isinstance(values, dict) or not isinstance(values.get("held_out"), list):
             raise InputError(
                 f"Expected a run's key with a list of held-out domains, but got "

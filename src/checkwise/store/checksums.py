@@ -61,11 +61,7 @@ def finished(folder: Path) -> bool:
 
 
 def read_mark(folder: Path) -> Mark:
-    """The mark of a finished run.
-
-    Raises:
-        InputError: it is damaged, or names files that are not the run's own.
-    """
+    """The mark of a finished run."""
     return _mark(Path(folder), reading.identity(folder, layout.DONE_FILE))
 
 
@@ -134,11 +130,7 @@ def write_plan(cohort: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_plan(cohort: Path) -> Plan:
-    """The plan of a cohort, read once while the file stays as it is.
-
-    Raises:
-        InputError: it was changed since it was written, or is not a plan.
-    """
+    """The plan of a cohort, read once while the file stays as it is."""
     path = Path(cohort) / layout.COHORT_FILE
     return _plan(path, layout.read_document(path).sha256)
 

@@ -196,11 +196,7 @@ def delete_others(
 
 
 def delete_checkpoint(path: Path, home: Home) -> None:
-    """Delete a file or a folder; one that is gone already is fine.
-
-    Raises:
-        InputError: it is not in the home, or holds what is spared.
-    """
+    """Delete a file or a folder; one that is gone already is fine."""
     if home.objection(path):
         folders = ", ".join(map(str, home.folders)) or "no folder"
         raise InputError(

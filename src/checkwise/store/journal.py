@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -34,9 +34,6 @@ def append_whole(file: int, content: bytes, *, at: int) -> None:
 
     A short write is continued. If that fails, the file is cut back to ``at`` bytes and the
     ``OSError`` is raised. Where even that failed, the next call cuts it back, or raises.
-
-    Raises:
-        InputError: the file has less than ``at`` bytes.
     """
     size = os.fstat(file).st_size
     if size < at:
@@ -64,10 +61,24 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
 
 
 def parse_journal(content: bytes, path: Path) -> list[dict[str, Any]]:
-    """Every whole line of a journal's content; ``path`` is for messages.
+    """Every whole line of a journal's content; ``path`` is for messages."""
 
-    A last line without its end was being written when the process died, and is skipped. A broken
-    line in the middle of the file is damage, and is refused.
+    def damaged(number: int, line: bytes) -> InputError:
+        return InputError(
+            f"Expected a JSON object, but got {line[:40]!r} in line {number} of {path}: the "
+            "file is damaged; restore it, or remove the run's folder to train it again.",
+            code="damaged",
+        )
+
+    return whole_lines(content, damaged)
+
+
+def whole_lines(
+    content: bytes, damaged: Callable[[int, bytes], InputError]
+) -> list[dict[str, Any]]:
+    """The JSON objects of a journal's lines; one in the middle that is broken is refused.
+
+    A last line without its end was being written when the process died, and is skipped.
     """
     records = []
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
@@ -76,11 +87,7 @@ def parse_journal(content: bytes, path: Path) -> list[dict[str, Any]]:
         except ValueError:
             record = None
         if not isinstance(record, dict):
-            raise InputError(
-                f"Expected a JSON object, but got {line[:40]!r} in line {number} of {path}: the "
-                "file is damaged; restore it, or remove the run's folder to train it again.",
-                code="damaged",
-            )
+            raise damaged(number, line)
         records.append(record)
     return records
 

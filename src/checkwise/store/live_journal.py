@@ -20,8 +20,7 @@ from typing import Any, Final
 
 from checkwise.errors import InputError
 from checkwise.records import CheckpointRecord, IntArray, Records, unpacked_numbers
-from checkwise.store import reading
-from checkwise.store.journal import append_whole, encode_line
+from checkwise.store.journal import append_whole, encode_line, whole_lines
 from checkwise.store.reading import LONGEST_NAME, has_file, open_regular, read_file
 from checkwise.store.whole_files import sync_folder, writing
 from checkwise.words import shown
@@ -44,16 +43,10 @@ _LONGEST: Final = 4000  # bytes of a path; systems allow 4096, with the folder b
 
 
 class LiveJournal:
-    """A journal opened by its only writer.
+    """A journal opened by its only writer; created with its folder if there is none.
 
-    Args:
-        path: the file; created with its folder if there is none.
-        settings: the rule and everything else that decides the choice, as JSON.
-
-    Raises:
-        InputError: another process writes to it, it belongs to another rule or other settings, or
-            it is damaged.
-        StoreError: the folder cannot be written.
+    ``settings`` are the rule and everything else that decides the choice, as JSON. They have to be
+    those with which it was begun.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
@@ -192,15 +185,7 @@ def _lines(content: bytes, path: Path) -> list[dict[str, Any]]:
             "name another file.",
             code="format",
         )
-    lines = []
-    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
-        try:
-            value = reading.parse(line)
-        except ValueError:
-            value = None
-        if not isinstance(value, dict):
-            raise damaged_line(path, number, line)
-        lines.append(value)
+    lines = whole_lines(content, lambda number, line: damaged_line(path, number, line))
     if lines:
         _check_form(lines[0], path)
     return lines
@@ -279,29 +264,17 @@ def _same(one: Any, other: Any) -> bool:
 
 @dataclass
 class LiveHistory:
-    """The state after every line so far.
+    """The state after every line so far."""
 
-    Attributes:
-        folder: where the journal is; paths in it begin here.
-        records: step → record.
-        checkpoints: step → file or folder of its weights, in the order of saving.
-        states: step → the state of its checkpoint when it was saved, as far as it was recorded.
-        without_weights: steps whose weights were deleted.
-        groups: domain → the independent unit of each example, where they were named.
-        predictions: the folder with the predictions of every record, if they are kept.
-        written: step → digests of the predictions that were written for it.
-        forgotten: steps that had a record which a resume took back.
-    """
-
-    folder: Path
+    folder: Path  # of the journal; paths in it begin here
     records: Records = field(default_factory=Records)
-    checkpoints: dict[int, Path] = field(default_factory=dict)
-    states: dict[int, str] = field(default_factory=dict)
-    without_weights: set[int] = field(default_factory=set)
-    groups: dict[str, IntArray] = field(default_factory=dict)
-    predictions: Path | None = None
-    written: dict[int, set[str]] = field(default_factory=dict)
-    forgotten: set[int] = field(default_factory=set)
+    checkpoints: dict[int, Path] = field(default_factory=dict)  # in the order of saving
+    states: dict[int, str] = field(default_factory=dict)  # of checkpoints, when they were saved
+    without_weights: set[int] = field(default_factory=set)  # steps whose weights were deleted
+    groups: dict[str, IntArray] = field(default_factory=dict)  # the units of examples, by domain
+    predictions: Path | None = None  # the folder, if they are kept
+    written: dict[int, set[str]] = field(default_factory=dict)  # digests of predictions, by step
+    forgotten: set[int] = field(default_factory=set)  # steps whose record a resume took back
     _saved_to: dict[Path, int] = field(default_factory=dict, repr=False)
 
     @classmethod

@@ -54,11 +54,7 @@ class ArrayHeader(NamedTuple):
 
 @contextmanager
 def open_npz(file: IO[bytes]) -> Iterator[tuple[Mapping[str, ArrayHeader], Any]]:
-    """The headers of an archive, and its arrays, each of which is read when asked for.
-
-    Raises:
-        ValueError: the archive is damaged, or :func:`read_headers` refuses it.
-    """
+    """The headers of an archive, and its arrays, each of which is read when asked for."""
     try:
         headers = read_headers(file)
         with np.load(file, allow_pickle=False) as arrays:
@@ -78,13 +74,7 @@ def write_npz(file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def read_headers(file: IO[bytes]) -> dict[str, ArrayHeader]:
-    """The arrays of an archive by name, from their headers; no value is read.
-
-    Raises:
-        ValueError: headers that contradict each other, Python objects, or arrays that would take
-            hundreds of times the size of the file.
-        zipfile.BadZipFile, EOFError: damage.
-    """
+    """The arrays of an archive by name, from their headers; no value is read."""
     headers: dict[str, ArrayHeader] = {}
     total = 0
     with zipfile.ZipFile(file) as archive:

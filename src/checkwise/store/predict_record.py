@@ -76,11 +76,7 @@ class PredictionsRecord:
 
     @classmethod
     def read(cls, folder: Path) -> PredictionsRecord | None:
-        """The record of a predictions folder; None for outputs that something else saved.
-
-        Raises:
-            InputError: the record is damaged, or of another schema.
-        """
+        """The record of a predictions folder; None for outputs that something else saved."""
         path = folder / RECORD
         try:
             with reading.open_file(folder, RECORD) as file:

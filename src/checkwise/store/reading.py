@@ -61,12 +61,7 @@ def has_file(folder: Path, name: str) -> bool:
 
 @contextmanager
 def open_file(folder: Path, name: str) -> Iterator[BufferedReader]:
-    """A regular file inside a folder, opened for reading.
-
-    Raises:
-        InputError: the name leads out of the folder, or what is there is not a regular file.
-        OSError: there is nothing, or it cannot be read.
-    """
+    """A regular file inside a folder, opened for reading."""
     _stat(folder, name)
     path = folder / name
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -76,11 +71,7 @@ def open_file(folder: Path, name: str) -> Iterator[BufferedReader]:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """A regular file that a person may have put there, also behind a link, opened for reading.
-
-    Raises:
-        OSError: there is nothing, it cannot be read, or it is a pipe, a socket or a device.
-    """
+    """A regular file that a person may have put there, also behind a link, opened for reading."""
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
@@ -162,12 +153,7 @@ _MAY_OVERFLOW: Final = re.compile(r"[eE]\+?\d{3}|\d{300}")
 
 
 def parse(content: bytes) -> Any:
-    """The value of a JSON text.
-
-    Raises:
-        ValueError: it is not UTF-8 or not JSON, repeats a key, nests too deep, or holds NaN,
-            a number beyond 64 bits or half of a surrogate pair.
-    """
+    """The value of a JSON text."""
     text = content.decode()
     decoder = _CAREFUL_DECODER if _MAY_OVERFLOW.search(text) else _DECODER
     try:

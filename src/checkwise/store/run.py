@@ -143,12 +143,7 @@ class RunRecord:
 
 
 def read_run(folder: Path) -> RunRecord:
-    """Read ``run.json``.
-
-    Raises:
-        InputError: it is damaged, was changed since the run finished, or belongs to another run
-            than the one that the cohort planned for the folder.
-    """
+    """Read ``run.json``."""
     folder = Path(folder)
     path = folder / layout.RUN_FILE
     document = layout.read_document(path)

@@ -46,11 +46,7 @@ def check_validation(name: str | None) -> Validation | None:
 
 
 def is_second(config: Mapping[str, Any], validation: Validation | None, where: object) -> bool:
-    """Whether a validation set is the second one of a run with this configuration.
-
-    Raises:
-        InputError: the run does not have it.
-    """
+    """Whether a validation set is the second one of a run with this configuration."""
     split_by = config.get("split_by", "examples")
     if validation is None or validation == split_by:
         return False

@@ -52,9 +52,6 @@ def check_writable(path: Path) -> None:
     """Check that ``path`` can be written, before the work for it; nothing is left behind.
 
     Missing folders are made for this and removed again.
-
-    Raises:
-        OSError: a folder or a file cannot be made there.
     """
     path = _file_to_write(Path(path))
     missing = [folder for folder in path.absolute().parents if not folder.exists()]
@@ -74,11 +71,7 @@ def check_writable(path: Path) -> None:
 
 
 def _file_to_write(path: Path) -> Path:
-    """Where writing to ``path`` ends up, behind links.
-
-    Raises:
-        InputError: something is there that is not a regular file; a rename would replace it.
-    """
+    """Where writing to ``path`` ends up, behind links."""
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):

@@ -35,10 +35,6 @@ def new_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
     Args:
         out: the name.
         replace: whether a folder of that name is replaced as a whole.
-
-    Raises:
-        InputError: something is there already.
-        StoreError: the folder around it cannot be written.
     """
     replace = replace and out.is_dir() and not out.is_symlink()
     _check_movable(out) if replace else check_new(out)
@@ -101,11 +97,7 @@ def _workplace(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[int]:
-    """Hold the lock on a folder; the open file that holds it, which a child may hold too.
-
-    Raises:
-        BlockingIOError: another process has it.
-    """
+    """Hold the lock on a folder; the open file that holds it, which a child may hold too."""
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -166,10 +158,6 @@ def copy_checkpoint(
         replace: whether a folder there is replaced as a whole; a file always is.
         ready: called when everything is copied, before the copy takes its name.
         progress: called with bytes copied and in all.
-
-    Raises:
-        InputError: the folder holds something that cannot be copied, or the disk is too full.
-        StoreError: the folder around ``out`` cannot be written.
     """
     folders, files = tree_of(source) if source.is_dir() else ([], [_file(source, "", source)])
     total, free = sum(file.size for file in files), shutil.disk_usage(out.absolute().parent).free
