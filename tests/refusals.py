@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -27,3 +27,18 @@ def said(error: BaseException, expected: str) -> bool:
 def names(expected: str, text: str) -> bool:
     """Whether a text has all names, which are written ``a … b``; in any order."""
     return all(name in text for name in expected.split(" … "))
+
+
+def taken(cases: Iterable[tuple[Callable[[], object], str]]) -> list[str]:
+    """What of a table of calls is not refused with its code and names; a test lists them all."""
+    found = []
+    for number, (call, expected) in enumerate(cases):
+        try:
+            call()
+        except Exception as error:
+            if not said(error, expected):
+                code = getattr(error, "code", type(error).__name__)
+                found.append(f"{number}: {expected!r}, but {code}: {error}")
+        else:
+            found.append(f"{number}: {expected!r}, but it was taken")
+    return found

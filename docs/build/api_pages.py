@@ -63,7 +63,7 @@ PUBLIC = {
         "contrast_results registered_sets",
     ),
     "inference": ("study.inference", "cluster_means wild_interval equivalence"),
-    "statistics": ("statistics", "bootstrap_interval percentile_interval"),
+    "statistics": ("statistics", "bootstrap_interval"),
     "tables": ("study.tables", "SLOW TABLES Cell Table build build_all check_name usual_names"),
     "figures": ("study.figures", "FIGURES write_figures"),
     "report": ("study.report", "write_report"),

@@ -38,7 +38,7 @@ class Origin:
 
 def offered(group: Group) -> dict[str, Origin]:
     """Names that installed packages offer; none is imported."""
-    return {entry.name: _origin(entry) for entry in _entries(group)}
+    return {entry.name: origin for entry, origin in _entries(group)}
 
 
 def register_offered(group: Group, name: str, registry: dict[str, Any]) -> bool:
@@ -47,72 +47,55 @@ def register_offered(group: Group, name: str, registry: dict[str, Any]) -> bool:
     Everything that it adds to ``registry`` gets its ``origin``. After an error the registry is as
     it was before.
     """
-    entries = [entry for entry in _entries(group) if entry.name == name]
-    if not entries:
+    found = [(entry, origin) for entry, origin in _entries(group) if entry.name == name]
+    if not found:
         return False
-    origins = [_origin(entry) for entry in entries]
-    if len(entries) > 1:
+    what = _WHAT[group]
+    if len(found) > 1:
         raise InputError(
-            f"Expected one package that offers the {_WHAT[group]} {name!r}, but "
-            f"{' and '.join(map(str, origins))} do: uninstall all but one.",
+            f"Expected one package that offers the {what} {name!r}, but "
+            f"{' and '.join(str(origin) for _, origin in found)} do: uninstall all but one.",
             code="ambiguous",
         )
-    before = dict(registry)
+    (entry, origin), before = found[0], dict(registry)
+    wrong = ""
     try:
-        _import_entry(entries[0], origins[0], group, registry)
-    except InputError:
+        entry.load()
+        if name not in registry:
+            wrong = f"registers no {what} of that name: decorate it with @cw.{what}({name!r})"
+    except (Exception, SystemExit) as error:
+        wrong = f"cannot be loaded: {_reason(error)}. Repair or uninstall {origin.distribution}"
+    if wrong:
         registry.clear()
         registry.update(before)
-        raise
+        raise InputError(
+            f"Expected {origin} to register the {what} {name!r}, but its entry point {entry.value} "
+            f"{wrong}.",
+            code="format",
+        )
     for added in registry.keys() - before.keys():
-        registry[added] = replace(registry[added], origin=origins[0])
+        registry[added] = replace(registry[added], origin=origin)
     return True
 
 
-def _import_entry(
-    entry: EntryPoint, origin: Origin, group: Group, registry: dict[str, Any]
-) -> None:
-    what = _WHAT[group]
-    try:
-        entry.load()
-    except (Exception, SystemExit) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InputError(
-            f"Expected {origin} to register the {what} {entry.name!r}, but its entry point "
-            f"{entry.value} cannot be loaded: {reason}. Repair or uninstall {origin.distribution}.",
-            code="format",
-        ) from None
-    if entry.name not in registry:
-        raise InputError(
-            f"Expected {origin} to register the {what} {entry.name!r}, but importing its entry "
-            f"point {entry.value} registers no {what} of that name: decorate it with "
-            f"@cw.{what}({entry.name!r}).",
-            code="format",
-        )
-
-
-def _entries(group: Group) -> list[EntryPoint]:
+def _entries(group: Group) -> list[tuple[EntryPoint, Origin]]:
     from importlib.metadata import entry_points
 
-    return list(entry_points(group=f"checkwise.{group}"))
-
-
-def _origin(entry: EntryPoint) -> Origin:
-    if entry.dist is None:
-        return Origin("an unnamed distribution", "0")
-    return Origin(str(entry.dist.name), str(entry.dist.version))
+    return [
+        (
+            one,
+            Origin(one.dist.name, one.dist.version) if one.dist else Origin("an unnamed one", "0"),
+        )
+        for one in entry_points(group=f"checkwise.{group}")
+    ]
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """A plugin that was named.
+    """A plugin that was named."""
 
-    ``source`` is an absolute path or a module's name, from which any process can load it. ``name``
-    is the name in records: that of the file or of the module.
-    """
-
-    source: str
-    name: str
+    source: str  # an absolute path or a module's name, from which any process can load it
+    name: str  # in records: that of the file or of the module
     sha256: str
 
 
@@ -137,20 +120,29 @@ def load_plugin(source: str, *, sha256: str | None = None) -> Plugin:
             f"but it changed (now {plugin.sha256:.12}…): restore it, or start again.",
             code="differs",
         )
-    if plugin.source not in _LOADED:
-        if plugin.name in loaded():
-            raise InputError(
-                f"Expected plugins with different names, but got two called {plugin.name}: rename "
-                "one of the files.",
-                code="ambiguous",
-            )
-        try:
-            _import(plugin, content)
-        except CheckwiseError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise _unloadable(source, error) from None
-        _LOADED[plugin.source] = plugin
+    if plugin.source in _LOADED:
+        return plugin
+    if plugin.name in loaded():
+        raise InputError(
+            f"Expected plugins with different names, but got two called {plugin.name}: rename "
+            "one of the files.",
+            code="ambiguous",
+        )
+    try:
+        if plugin.source.endswith(".py"):
+            # Its own name among modules, and what was hashed: neither another module nor a stale
+            # cache.
+            module = ModuleType(f"checkwise_plugin_{Path(plugin.source).stem}")
+            module.__file__ = plugin.source
+            sys.modules[module.__name__] = module
+            exec(compile(content, plugin.source, "exec"), module.__dict__)
+        else:
+            importlib.import_module(plugin.source)
+    except CheckwiseError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _unloadable(source, error) from None
+    _LOADED[plugin.source] = plugin
     return plugin
 
 
@@ -197,21 +189,13 @@ def _read(source: str) -> tuple[Plugin, bytes]:
     return Plugin(source, name, hashlib.sha256(content).hexdigest()), content
 
 
-def _import(plugin: Plugin, content: bytes) -> None:
-    if not plugin.source.endswith(".py"):
-        importlib.import_module(plugin.source)
-        return
-    # Its own name among modules, and what was hashed: neither another module nor a stale cache.
-    module = ModuleType(f"checkwise_plugin_{Path(plugin.source).stem}")
-    module.__file__ = plugin.source
-    sys.modules[module.__name__] = module
-    exec(compile(content, plugin.source, "exec"), module.__dict__)
-
-
 def _unloadable(source: str, error: BaseException) -> InputError:
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
     return InputError(
         f"Expected --plugin to name a Python file or module, but {source!r} cannot be loaded: "
-        f"{reason}.",
+        f"{_reason(error)}.",
         code="format",
     )
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -23,9 +23,6 @@ def check_metric(metric: str | Metric) -> None:
     float, gives the same value again and in any order of examples, leaves its input alone, has a
     direction and a scale, and does not call hopeless predictions better than perfect ones.
 
-    Raises:
-        AssertionError: which promise is broken.
-
     Example:
         >>> check_metric("nll")
     """
@@ -97,7 +94,9 @@ def check_rule(rule: str | Rule, **params: Any) -> None:
         assert not run.diverged[chosen.index], f"{where}: chose a diverged checkpoint"
         again = select(run, checked, guard=False, **params)
         assert chosen.step == again.step, f"{where}: chose {chosen.step}, then {again.step}"
-        turned = select(_turned(run), checked, guard=False, **params)
+        turned = select(
+            _part(run, slice(None), slice(None, None, -1)), checked, guard=False, **params
+        )
         assert chosen.step == turned.step, f"{where}: the order of domains changed the choice"
         tolerance = float(chosen.tolerance_pp)
         if chosen.keeps_accuracy:
@@ -106,7 +105,8 @@ def check_rule(rule: str | Rule, **params: Any) -> None:
         elif checked.constrained:
             assert chosen.feasible[chosen.index], f"{where}: chose outside the tolerance"
         if checked.prunable:
-            pruned = select(_pruned(run, chosen.feasible), checked, guard=False, **params)
+            left = _part(run, chosen.feasible, slice(None))
+            pruned = select(left, checked, guard=False, **params)
             assert chosen.step == pruned.step, (
                 f"{where}: says it is prunable, but without the checkpoints below the tolerance "
                 f"it chose {pruned.step} instead of {chosen.step}"
@@ -139,24 +139,16 @@ def _runs(metrics: tuple[str, ...]) -> list[Trajectory]:
     return runs
 
 
-def _turned(run: Trajectory) -> Trajectory:
+def _part(run: Trajectory, rows: slice | NDArray[np.bool_], domains: slice) -> Trajectory:
+    """Some checkpoints of a run, and its domains in some order."""
     assert run.counts is not None
     assert run.correct is not None
     return replace(
         run,
-        domains=run.domains[::-1],
-        values={name: values[:, ::-1] for name, values in run.values.items()},
-        counts=run.counts[::-1],
-        correct=run.correct[:, ::-1],
-    )
-
-
-def _pruned(run: Trajectory, keep: NDArray[np.bool_]) -> Trajectory:
-    assert run.correct is not None
-    return replace(
-        run,
-        steps=run.steps[keep],
-        values={name: values[keep] for name, values in run.values.items()},
-        correct=run.correct[keep],
-        diverged=run.diverged[keep],
+        steps=run.steps[rows],
+        domains=run.domains[domains],
+        values={name: values[rows, domains] for name, values in run.values.items()},
+        counts=run.counts[domains],
+        correct=run.correct[rows, domains],
+        diverged=run.diverged[rows],
     )

@@ -25,9 +25,8 @@ _TURNING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u
 def printable(text: str, keep: str = "") -> str:
     """Text with every character escaped that a terminal would obey or cannot print.
 
-    Args:
-        text: anything, also a file name with bytes that are no UTF-8.
-        keep: characters to leave as they are, such as a newline.
+    Characters to ``keep`` stay, such as a newline. A file name with bytes that are no UTF-8 is
+    text as well.
 
     Example:
         >>> print(printable("red\\x1b[31m\\n"))
@@ -35,7 +34,12 @@ def printable(text: str, keep: str = "") -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c if c in keep or not _is_unsafe(c) else _escape(c) for c in text)
+    return "".join(
+        c.encode("unicode_escape").decode()
+        if c not in keep and (c in _TURNING or unicodedata.category(c) in _UNSAFE)
+        else c
+        for c in text
+    )
 
 
 def is_plain(text: str) -> bool:
@@ -120,14 +124,6 @@ def shortened(names: Sequence[str], most: int = 8, letters: int = 60) -> str:
     more = len(names) - most
     shown = ", ".join(name[:letters] for name in names[:most]) or "none"
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _is_unsafe(letter: str) -> bool:
-    return letter in _TURNING or unicodedata.category(letter) in _UNSAFE
-
-
-def _escape(letter: str) -> str:
-    return letter.encode("unicode_escape").decode()
 
 
 def bytes_shown(size: int) -> str:

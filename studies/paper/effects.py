@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from checkwise.records import RunKey
-from checkwise.statistics import percentile_interval
+from checkwise.statistics import bootstrap_interval
 from checkwise.study import (
     SEED_UNITS,
     LeadingMeans,
@@ -110,7 +110,7 @@ class Effect:
     @cached_property
     def units(self) -> dict[str, tuple[float, float]]:
         """The interval over runs and that of every unit that decides, as ``compare`` has them."""
-        low, high = percentile_interval(self.by_run[:, None])
+        low, high = bootstrap_interval(self.by_run[:, None])
         keys = _of_one_data_set(self.keys)
         units = deciding(unit_intervals(self.by_run, keys), crossed=is_crossed(keys))
         return {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.selection import Columns, runner_up
+from checkwise.selection import Columns
 from checkwise.selection.rulebook import unregister
 from checkwise.testing import check_rule
 from tests.refusals import refused
@@ -109,14 +109,3 @@ def test_a_rule_that_fails_is_named(name: str) -> None:
     run = cw.Trajectory(steps=[1, 2], domains=["a"], values={"accuracy": [[0.5], [0.6]]})
     with pytest.raises(cw.InputError, match=f"rule '{name}', but it failed with TypeError"):
         cw.select(run, name, last="x")
-
-
-def test_nothing_is_said_about_the_order_that_a_users_rule_does_not_give(name: str) -> None:
-    @cw.rule(name, needs=("nll",))
-    def latest(table: Columns) -> int:
-        return int(table["step"][-1])
-
-    values = {"accuracy": [[0.5], [0.6], [0.55]], "nll": [[1.0], [0.2], [0.7]]}
-    run = cw.Trajectory(steps=[1, 2, 3], domains=["a"], values=values)
-    assert runner_up(cw.select(run, "pure-nll"))
-    assert not runner_up(cw.select(run, name))

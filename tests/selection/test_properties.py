@@ -48,7 +48,7 @@ def trajectory(f: dict[str, Any], order: list[int] | None = None, **more: Any) -
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     facts(),
     st.sampled_from(["0", "0.1", "0.5", "1", "2.5", "33.3"]),
@@ -75,7 +75,7 @@ def test_the_family_equals_a_literal_version(
     assert step == chosen.step or step in chosen.near_ties + chosen.ties
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(facts(), st.randoms(use_true_random=False))
 def test_the_order_of_domains_changes_nothing(f: dict[str, Any], random: Any) -> None:
     order = list(range(len(f["n"])))
@@ -91,7 +91,7 @@ def test_the_order_of_domains_changes_nothing(f: dict[str, Any], random: Any) ->
         assert first.feasible_steps == second.feasible_steps
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(facts(), min_size=1, max_size=6))
 def test_many_runs_at_once_equal_one_by_one(several: list[dict[str, Any]]) -> None:
     runs = {i: trajectory(f) for i, f in enumerate(several)}
@@ -106,7 +106,7 @@ def test_many_runs_at_once_equal_one_by_one(several: list[dict[str, Any]]) -> No
             assert together[key].rank.tolist() == alone.rank.tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(facts(), st.sampled_from([1, 2, inf]), st.sampled_from(["0.5", "3", "100"]))
 def test_the_pareto_filter_changes_nothing_but_ties(
     f: dict[str, Any], q: float, delta: str
@@ -119,7 +119,7 @@ def test_the_pareto_filter_changes_nothing_but_ties(
         assert abs(plain.score - filtered.score) < 1e-9
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(facts(), st.sampled_from(["0.1", "0.5", "5"]))
 def test_the_gap_never_exceeds_the_tolerance(f: dict[str, Any], delta: str) -> None:
     run = trajectory(f)
@@ -138,7 +138,7 @@ def test_the_gap_never_exceeds_the_tolerance(f: dict[str, Any], delta: str) -> N
                 assert chosen.guarantee().bound_pp >= float(gap)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(facts(), st.sampled_from(["0.5", "3"]))
 def test_dropping_what_is_below_the_tolerance_never_changes_a_prunable_rule(
     f: dict[str, Any], delta: str

@@ -13,8 +13,8 @@ from tests.selection import sequences
 ROWS = 8
 
 
-def test_pruning_never_changes_the_choice_of_twenty_thousand_runs() -> None:
-    assert sequences.disagreements(20_000, seed=0) == 0
+def test_pruning_never_changes_the_choice_of_thousands_of_runs() -> None:
+    assert sequences.disagreements(6_000, seed=0) == 0
 
 
 def test_these_runs_tell_a_wrong_pruning_from_a_right_one(monkeypatch: pytest.MonkeyPatch) -> None:

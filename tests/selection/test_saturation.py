@@ -35,7 +35,7 @@ def run(wrong: list[int], n: int = N) -> cw.Trajectory:
     )
 
 
-@pytest.mark.parametrize("errors", [0, 1, 2, 5])
+@pytest.mark.parametrize("errors", [0, 5])
 def test_few_errors_make_the_earliest_near_best_checkpoint_the_answer(errors: int) -> None:
     trajectory = run([30, errors + 1, errors, errors, errors])
     safe = cw.select(trajectory)
@@ -187,7 +187,7 @@ def test_an_average_is_of_one_checkpoint_where_validation_is_saturated() -> None
     assert members(cw.select(trajectory, guard=False)) == (200, 300, 400)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=9

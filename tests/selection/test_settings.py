@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+from itertools import product
 from math import inf, nan
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 
 import checkwise as cw
 from checkwise import metrics
-from tests.refusals import refused
+from tests.refusals import taken
 
 Z, Y = np.array([[2.0, 0.0], [0.0, 1.0]]), [0, 1]
 RUN = cw.Trajectory(
@@ -47,13 +49,19 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("value", ODD, ids=lambda v: type(v).__name__)
-@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-def test_what_is_no_number_is_refused(setting: Callable[[Any], Any], value: Any) -> None:
-    with pytest.raises(cw.InputError) as caught:
-        setting(value)
-    assert len(str(caught.value)) < 300
-    assert "\n" not in str(caught.value)
+def test_what_is_no_number_is_refused() -> None:
+    otherwise = []
+    for (name, setting), value in product(SETTINGS.items(), ODD):
+        try:
+            setting(value)
+        except cw.InputError as error:
+            if len(str(error)) < 300 and "\n" not in str(error):
+                continue
+        except Exception as error:
+            otherwise.append(f"{name} of {type(value).__name__}: {error!r}")
+            continue
+        otherwise.append(f"{name} of {type(value).__name__}")
+    assert otherwise == []
 
 
 @pytest.mark.parametrize(
@@ -80,7 +88,7 @@ def test_infinity_is_a_norm_and_nothing_else() -> None:
             SETTINGS[name](inf)
 
 
-@pytest.mark.parametrize("value", [v for v in ODD if not isinstance(v, int) or v is True])
-def test_a_seed_of_a_run_is_a_whole_number(value: Any) -> None:
-    with refused("value: `hparams_seed`"):
-        cw.RunKey("PACS", "ERM", ("art",), value, 0)
+def test_a_seed_of_a_run_is_a_whole_number() -> None:
+    odd = [value for value in ODD if not isinstance(value, int) or value is True]
+    keys = [partial(cw.RunKey, "PACS", "ERM", ("art",), value, 0) for value in odd]
+    assert taken((key, "value: `hparams_seed`") for key in keys) == []

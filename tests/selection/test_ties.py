@@ -1,4 +1,4 @@
-"""Ties: which of several best checkpoints is taken, and how that is said."""
+"""Ties and ranks: which of several best checkpoints is taken, and how that is said."""
 
 from __future__ import annotations
 
@@ -128,3 +128,43 @@ def test_the_choice_is_a_sort(rows: list[tuple[int, int]], ties: Any) -> None:
     chosen = cw.select(run, "pure-nll", ties=ties)
     assert np.argsort(chosen.rank).tolist() == order
     assert cw.select_many({0: run}, "pure-nll", ties=ties)[0].step == order[0]
+
+
+def test_what_is_not_eligible_follows_by_accuracy_whatever_its_score() -> None:
+    run = cw.Trajectory(
+        steps=[1, 2, 3, 4],
+        domains=["val"],
+        values={"accuracy": np.c_[[0.5, 0.9, 0.7, 0.899]], "nll": np.c_[[0.1, 0.9, 0.2, 0.8]]},
+    )
+    assert cw.select(run, "ac-nll").table["step"].tolist() == [4, 2, 3, 1]
+
+
+def test_an_exact_tie_is_no_near_tie() -> None:
+    run = cw.Trajectory(
+        steps=[1, 2, 3],
+        domains=["val"],
+        values={"accuracy": np.c_[[0.9, 0.9, 0.9]], "nll": np.c_[[0.4, 0.4, 0.5]]},
+    )
+    chosen = cw.select(run, "ac-nll")
+    assert (chosen.step, chosen.ties, chosen.near_ties) == (1, (2,), ())
+    assert "cannot be told" not in chosen.explain()
+
+
+@pytest.mark.parametrize(
+    ("scale", "q"), [(1e-6, 1), (1e-4, 2), (1e-2, float("inf")), (1.0, 1), (1e-6, float("inf"))]
+)
+def test_a_choice_that_only_the_offset_decides_is_named(scale: float, q: float) -> None:
+    # Two checkpoints of opposed order: each is best in one objective and worst in the other.
+    run = cw.Trajectory(
+        steps=[100, 200],
+        domains=["val"],
+        values={
+            "accuracy": np.c_[[0.9, 0.9]],
+            "nll": np.c_[[0.3296, 0.3363]],
+            "cwece": np.c_[[0.005 + 0.1 * scale, 0.005]],
+        },
+    )
+    chosen = cw.select(run, "ac-nc", q=q)
+    assert {*chosen.ties, *chosen.near_ties, chosen.step} == {100, 200}
+    assert "cannot be told from" in chosen.explain() or "Exactly tied" in chosen.explain()
+    assert cw.select(run, "ac-nll").near_ties == ()

@@ -106,7 +106,7 @@ def test_thousands_of_curves_give_what_the_queues_give() -> None:
     random = np.random.default_rng(5)
     seen = {"never": 0, "dead": 0, "early": 0, "shorter": 0, "equal": 0, "longer": 0, "one": 0}
     seen |= {"nothing added": 0, "twice": 0}
-    for _ in range(6000):
+    for _ in range(4000):
         length = int(random.choice([1, 2, 3, 5, 8, 13, 25, 51]))
         nc, nt = int(random.integers(1, 6)), int(random.integers(1, 9))
         ratio = float(random.choice([0.0, 0.05, 0.3, 1.0]))
@@ -134,7 +134,7 @@ def test_thousands_of_curves_give_what_the_queues_give() -> None:
 
 def test_as_described_is_every_endpoint_of_the_valley_once() -> None:
     random = np.random.default_rng(6)
-    for _ in range(2000):
+    for _ in range(1000):
         losses = curve(random, int(random.integers(1, 40)))
         nc, nt = int(random.integers(1, 6)), int(random.integers(1, 9))
         found = cw.loss_valley(losses, nc, nt, 0.3, mode="as-described")

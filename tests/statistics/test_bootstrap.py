@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from checkwise.statistics import bootstrap, bootstrap_interval, percentile_interval, resampled_means
+from checkwise.statistics import bootstrap, bootstrap_interval, resampled_means
 from checkwise.statistics.bootstrap import draws
 from tests.refusals import refused
 
@@ -19,7 +19,7 @@ GENERATOR = "rng" if "rng" in signature(scipy.stats.bootstrap).parameters else "
 @pytest.mark.parametrize("n", [2, 3, 30, 135])
 def test_intervals_equal_scipys_on_the_same_draws(n: int) -> None:
     values = np.random.default_rng(n).standard_t(3, (n, 4))
-    low, high = percentile_interval(values)
+    low, high = bootstrap_interval(values)
     for column in range(4):
         theirs = scipy.stats.bootstrap(
             (values[:, column],),
@@ -81,29 +81,29 @@ def test_an_unknown_method_is_refused() -> None:
 
 def test_rows_are_resampled_whole_so_equal_columns_have_equal_intervals() -> None:
     column = np.random.default_rng(0).normal(size=(20, 1))
-    low, high = percentile_interval(np.hstack([column, column, -column]))
+    low, high = bootstrap_interval(np.hstack([column, column, -column]))
     assert low[0] == low[1] == pytest.approx(-high[2])
     assert high[0] == high[1] == pytest.approx(-low[2])
 
 
 def test_three_runs_can_be_worked_out_by_hand() -> None:
     # A resample of three equal runs has probability 1/27 > 2.5%, so the ends are the extremes.
-    low, high = percentile_interval(np.array([[-0.3], [-0.1], [0.0]]))
+    low, high = bootstrap_interval(np.array([[-0.3], [-0.1], [0.0]]))
     assert low[0] == pytest.approx(-0.3)
     assert high[0] == pytest.approx(0.0)
 
 
 def test_one_run_has_no_interval() -> None:
-    low, high = percentile_interval(np.array([[1.0, 2.0]]))
+    low, high = bootstrap_interval(np.array([[1.0, 2.0]]))
     assert np.isnan(low).all()
     assert np.isnan(high).all()
 
 
 def test_values_that_are_not_finite_are_refused() -> None:
     with refused("value: 1"):
-        percentile_interval(np.array([[1.0], [np.nan]]))
+        bootstrap_interval(np.array([[1.0], [np.nan]]))
 
 
 def test_a_level_that_is_no_probability_is_refused() -> None:
     with refused("value: `level` … 0 … 1 … 95"):
-        percentile_interval(np.array([[1.0], [2.0]]), level=95)
+        bootstrap_interval(np.array([[1.0], [2.0]]), level=95)

@@ -14,8 +14,6 @@ from scipy.stats import multinomial
 
 from checkwise.statistics import (
     Stratified,
-    conditions_of,
-    meaning_of,
     not_shown_worse,
     regret,
     regret_of_worst_domain,
@@ -169,7 +167,7 @@ def test_the_best_always_stays_and_levels_and_tolerances_nest(
     assert (bounds >= sample.mean.max() - sample.mean - 1e-9).all()
     assert (bounds >= regret(sample, alpha=min(2 * alpha, 0.9)).upper - 1e-12).all()
     stays = not_shown_worse(sample, delta=delta, alpha=alpha)
-    assert stays[sample.best].all()
+    assert stays[sample.mean >= sample.mean.max() - 1e-12].all()
     assert (not_shown_worse(sample, delta=delta, alpha=alpha * 0.5) >= stays).all()
 
 
@@ -229,12 +227,5 @@ def test_unbounded_values_and_bad_arguments_are_refused() -> None:
         Stratified(([[np.nan]],), [1.0])
     with refused("value"):
         Stratified(([[1.0, 0.0]],), [1.0], ([0],))
-    with refused("differs"):
+    with refused("value"):
         Stratified(([[1.0]], [[1.0], [0.0]]), [0.5, 0.5])
-
-
-def test_every_statement_says_what_has_to_hold() -> None:
-    assert any("independent" in line for line in conditions_of())
-    assert any("groups" in line for line in conditions_of(groups=True))
-    for statement in ("paired", "regret"):
-        assert "at any number of examples" in meaning_of(statement)

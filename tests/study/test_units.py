@@ -12,7 +12,7 @@ import pytest
 import scipy.stats
 
 from checkwise.records import RunKey
-from checkwise.statistics import percentile_interval
+from checkwise.statistics import bootstrap_interval
 from checkwise.study import (
     Contrast,
     Differences,
@@ -223,7 +223,7 @@ def of_places(places: int, values: np.ndarray) -> Differences:
 
 
 def over_runs(values: np.ndarray) -> tuple[float, ...]:
-    return tuple(end[0] for end in percentile_interval(values[:, None]))
+    return tuple(end[0] for end in bootstrap_interval(values[:, None]))
 
 
 def test_many_places_are_the_unit_of_the_interval() -> None:

@@ -24,7 +24,6 @@ from checkwise.selection import (
     not_compared,
     not_usual,
     rule_in_words,
-    runner_up,
     scores,
     validated_on,
 )
@@ -80,8 +79,6 @@ def show_one(
         out.print(line)
     if verbose:
         out.print(f"Rule: {rule_in_words(s)}.")
-        if second := runner_up(s):
-            out.print(second)
         from checkwise.cli.picture import picture
 
         if drawn := picture(s, out.width, encoding=out.encoding):

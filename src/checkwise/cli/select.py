@@ -84,7 +84,7 @@ class Found:
 @takes(Choosing, "choosing")
 @takes(Reading, "reading")
 @option("--table", "Show every checkpoint, best first.", under=OUTPUT)
-@option("-v, --verbose", "Also all notes, the runner-up, a plot, the accuracy bound.", under=OUTPUT)
+@option("-v, --verbose", "Also all notes, a plot, the accuracy bound.", under=OUTPUT)
 @option("--best", "Of several runs, answer for the best one.", under=OUTPUT)
 @option("--sure", "How sure the choice is; needs predictions.", under=OUTPUT)
 @option("--page FILE", "Write a page about the run.", type=PATH, under=OUTPUT)

@@ -95,7 +95,6 @@ from checkwise.selection.wording import instead as instead
 from checkwise.selection.wording import near_miss as near_miss
 from checkwise.selection.wording import not_compared as not_compared
 from checkwise.selection.wording import rule_in_words as rule_in_words
-from checkwise.selection.wording import runner_up as runner_up
 from checkwise.selection.wording import scores as scores
 from checkwise.selection.wording import tolerance_in_words as tolerance_in_words
 from checkwise.selection.wording import validated_on as validated_on

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -29,22 +28,15 @@ Endpoint: TypeAlias = tuple[int, float]
 
 @dataclass(frozen=True)
 class LossValley:
-    """Which endpoints to average.
+    """Which endpoints to average."""
 
-    Args:
-        indices: positions in the losses, in the order they were added. In the faithful mode one
-            may occur twice, and then counts twice.
-        converged_at: the endpoint from which the loss had settled; None where it never did.
-        threshold: the highest loss of the valley; None where it never settled.
-        dead: whether the valley ended before the run did.
-        notes: what a reader should know of this run.
-    """
-
+    # Positions in the losses, in the order they were added. In the faithful mode one may occur
+    # twice, and then counts twice.
     indices: tuple[int, ...]
-    converged_at: int | None
-    threshold: float | None
-    dead: bool
-    notes: tuple[str, ...]
+    converged_at: int | None  # from which endpoint the loss had settled; None where it never did
+    threshold: float | None  # the highest loss of the valley
+    dead: bool  # whether the valley ended before the run did
+    notes: tuple[str, ...]  # what a reader should know of this run
 
     @property
     def multiplicities(self) -> dict[int, int]:
@@ -80,10 +72,13 @@ def loss_valley(
     for loss in values:
         indices += search.add(loss)
     indices += search.close()
-    if mode == "as-described" and search.converged_at is not None:
+    notes = ["the valley ended before the run did"] * search.dead
+    if search.converged_at is None:
+        notes = ["the loss never settled: the last checkpoint is taken"]
+    elif mode == "as-described":
         indices = _once_each(values, search)
     return LossValley(
-        tuple(indices), search.converged_at, search.threshold, search.dead, _notes(search)
+        tuple(indices), search.converged_at, search.threshold, search.dead, tuple(notes)
     )
 
 
@@ -213,27 +208,18 @@ def _once_each(losses: list[float], search: ValleySearch) -> list[int]:
     return list(range(first, last + 1))
 
 
-def _notes(search: ValleySearch) -> tuple[str, ...]:
-    if search.converged_at is None:
-        return ("the loss never settled: the last checkpoint is taken",)
-    if search.dead:
-        return ("the valley ended before the run did",)
-    return ()
-
-
 def _checked(losses: Iterable[float]) -> list[float]:
     array = to_floats(list(losses) if isinstance(losses, Iterator) else losses, "losses")
-    if array.ndim != 1:
-        raise InputError(f"Expected one loss per endpoint, but got shape {list(array.shape)}.")
-    values: list[float] = array.tolist()
-    if not values:
+    if array.ndim != 1 or not len(array):
         raise InputError(
-            "Expected the losses of at least one endpoint, but got none.", code="empty"
+            f"Expected one loss per endpoint, but got shape {list(array.shape)}.",
+            code="value" if array.size else "empty",
         )
-    for index, loss in enumerate(values):
-        if not (isfinite(loss) and loss >= 0):
-            raise InputError(
-                f"Expected finite losses of 0 or more, but got {loss} at index {index}: leave out "
-                "diverged endpoints."
-            )
+    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if len(wrong):
+        raise InputError(
+            f"Expected finite losses of 0 or more, but got {array[wrong[0]]} at index {wrong[0]}: "
+            "leave out diverged endpoints."
+        )
+    values: list[float] = array.tolist()
     return values

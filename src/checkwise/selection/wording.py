@@ -252,21 +252,6 @@ def _shown(name: str, value: float, beside: float) -> str:
     return f"{value:.{digits}g}"
 
 
-def runner_up(s: Selection) -> str:
-    """What the second choice lost by."""
-    names = [name for name in s.looked_at if name in s.columns]
-    names_one = s.guard_acted or not s.rule_used.leaves_ties or len(s.feasible_steps) < 2
-    if names_one or not names:
-        return ""
-    other = int(np.flatnonzero(s.rank == 2)[0])
-    parts = []
-    for name in names:
-        one, this = float(s.columns[name][other]), float(s.columns[name][s.index])
-        against = f"{_shown(name, one, this)} against {_shown(name, this, one)}"
-        parts.append(f"{called(s.trajectory, name)} {against}")
-    return f"The runner-up, step {s.trajectory.steps[other]}, has {listed(parts)}."
-
-
 def near_miss(s: Selection) -> str:
     """What a fifth more tolerance would choose, if it lies outside the tolerance as it is.
 

@@ -6,14 +6,11 @@ from checkwise.statistics.bootstrap import SEED as SEED
 from checkwise.statistics.bootstrap import bootstrap_interval as bootstrap_interval
 from checkwise.statistics.bootstrap import check_draws as check_draws
 from checkwise.statistics.bootstrap import finite_table as finite_table
-from checkwise.statistics.bootstrap import percentile_interval as percentile_interval
+from checkwise.statistics.bootstrap import resampled_group_means as resampled_group_means
 from checkwise.statistics.bootstrap import resampled_means as resampled_means
 from checkwise.statistics.draws import TOGETHER as TOGETHER
 from checkwise.statistics.draws import resampled_counts as resampled_counts
 from checkwise.statistics.draws import stream_seed as stream_seed
-from checkwise.statistics.grouped_means import resampled_group_means as resampled_group_means
-from checkwise.statistics.paired_bounds import conditions_of as conditions_of
-from checkwise.statistics.paired_bounds import meaning_of as meaning_of
 from checkwise.statistics.paired_bounds import not_shown_worse as not_shown_worse
 from checkwise.statistics.paired_bounds import regret as regret
 from checkwise.statistics.paired_bounds import regret_of_worst_domain as regret_of_worst_domain

@@ -37,13 +37,8 @@ def bootstrap_interval(
 ) -> tuple[FloatArray, FloatArray]:
     """Lower and upper ends for the mean of every column of ``values`` [n, K].
 
-    Whole rows are resampled, so columns stay paired. With a single row both ends are nan.
-
-    Args:
-        values: one row per run.
-        level: coverage of the interval, such as 0.95.
-        resamples, seed: how many resamples are drawn, and from which seed.
-        method: "percentile", or "bca" to correct for bias and skewness.
+    Whole rows are resampled, so columns stay paired. With a single row both ends are nan. The
+    method is "percentile", or "bca" to correct for bias and skewness.
 
     Example:
         >>> low, high = bootstrap_interval(np.array([[1.0], [2.0], [3.0]]))
@@ -63,13 +58,6 @@ def bootstrap_interval(
     tail = 100 * (1 - level) / 2
     low, high = np.percentile(means, [tail, 100 - tail], axis=0)
     return low, high
-
-
-def percentile_interval(
-    values: FloatArray, *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = SEED
-) -> tuple[FloatArray, FloatArray]:
-    """:func:`bootstrap_interval` by percentiles."""
-    return bootstrap_interval(values, level=level, resamples=resamples, seed=seed)
 
 
 def finite_table(values: FloatArray) -> FloatArray:
@@ -99,6 +87,31 @@ def resampled_means(
     table = summable(table, n)
     sums = [counts.astype(np.float64) @ table for counts in draws(n, resamples, seed)]
     return np.asarray(np.concatenate(sums) / n)
+
+
+def resampled_group_means(
+    values: FloatArray,
+    groups: NDArray[np.int64],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> FloatArray:
+    """The mean over examples of every column of ``values`` [n, K] in every resample, [B, K].
+
+    As many groups are drawn as there are. Groups differ in size, so the number of examples varies
+    from draw to draw: sums are divided by the number of that draw.
+
+    Example:
+        >>> values = np.array([[1.0], [1.0], [0.0]])
+        >>> drawn = resampled_group_means(values, np.array([4, 4, 9]), resamples=200)
+        >>> sorted(set(drawn[:, 0].round(3).tolist()))
+        [0.0, 0.667, 1.0]
+    """
+    names, member = np.unique(groups, return_inverse=True)
+    totals = np.zeros((len(names), values.shape[1] + 1))
+    np.add.at(totals, member.reshape(-1), np.column_stack([values, np.ones(len(values))]))
+    means = resampled_means(totals, resamples=resamples, seed=seed)
+    return np.asarray(means[:, :-1] / means[:, -1:])
 
 
 def draws(n: int, resamples: int = RESAMPLES, seed: int = SEED) -> Iterator[Drawn]:

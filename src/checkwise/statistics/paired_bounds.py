@@ -1,18 +1,20 @@
-"""What statements about paired examples say, and what has to hold for them."""
+"""How far checkpoints are below the best one, by the validation examples that they share.
+
+A bound or a verdict follows from betting: the wealth of a bet on one checkpoint against another has
+an expectation of at most 1 at any number of examples, whatever their distribution, so it seldom
+becomes large where the bet is wrong.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, pi
-from typing import Literal
 
 import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.metrics import error_level, number, whole
-from checkwise.statistics.paired_sample import BoolArray, FloatArray, IntArray, Stratified
-
-Statement = Literal["regret", "paired"]
+from checkwise.statistics.paired_sample import BoolArray, FloatArray, Stratified
 
 _EXAMPLES = (
     "validation examples are independent draws from their domain, and domains are independent"
@@ -26,33 +28,6 @@ _CHECKPOINTS = (
     "the checkpoints do not depend on the validation examples (tuning on them, or feedback that "
     "changes training, voids it; stopping early within the planned number of records does not)"
 )
-_FINITE = "It holds at any number of examples, for any distribution."
-_MEANING: dict[Statement, str] = {
-    "regret": "No checkpoint is further below the best one than its bound. " + _FINITE,
-    "paired": "Every checkpoint that is left out is worse than the best by more than the "
-    "tolerance; nothing is promised about those that stay. " + _FINITE,
-}
-
-
-def conditions_of(*, groups: bool = False) -> tuple[str, ...]:
-    """What has to hold, where independent units are examples or ``groups`` of them.
-
-    Example:
-        >>> conditions_of()[1]
-        'domain weights were fixed before looking at the validation results'
-    """
-    return (_GROUPS if groups else _EXAMPLES, _WEIGHTS, _CHECKPOINTS)
-
-
-def meaning_of(statement: Statement) -> str:
-    """What a statement promises.
-
-    Example:
-        >>> meaning_of("regret").split(". ")[0]
-        'No checkpoint is further below the best one than its bound'
-    """
-    return _MEANING[statement]
-
 
 # The smallest stake is the best one where checkpoints disagree on everything and the wealth has to
 # reach exp(8), about T/α for T = 150 and α = 0.05; the stakes double from there.
@@ -62,19 +37,10 @@ _LARGEST = 0.8  # of the stake that could lose everything on one unit
 
 @dataclass(frozen=True, eq=False)
 class Regret:
-    """How far each checkpoint may be below the best one, all at once.
+    """How far each checkpoint may be below the best one, all at once."""
 
-    Args:
-        upper: [T] upper bounds on max_t′ A(t′) − A(t), for every t at once with probability 1 − α.
-        against: [T] the checkpoint that gives the bound.
-        alpha: probability that any of the bounds fails.
-        conditions: what has to hold.
-    """
-
-    upper: FloatArray
-    against: IntArray
-    alpha: float
-    conditions: tuple[str, ...]
+    upper: FloatArray  # [T] of max_t′ A(t′) − A(t), for every t at once with probability 1 − α
+    conditions: tuple[str, ...]  # what has to hold
 
 
 def regret(sample: Stratified, *, alpha: float, evaluated: int | None = None) -> Regret:
@@ -106,7 +72,11 @@ def regret_of_worst_domain(
     The worst domain of t is one and the same whatever the sample, and there the best checkpoint is
     at least as good as its own worst domain: the largest bound of any domain covers it.
     """
-    domains = [_only(sample, e) for e in range(len(sample.values))]
+    groups = sample.groups or (None,) * len(sample.values)
+    domains = [
+        Stratified((values,), np.ones(1), None if of is None else (of,))
+        for values, of in zip(sample.values, groups, strict=True)
+    ]
     return _largest_bounds(domains, sample, alpha, evaluated)
 
 
@@ -116,15 +86,14 @@ def _largest_bounds(
     """The largest bound against any checkpoint and in any of the means."""
     alpha = error_level(alpha)
     sample.check_range()
-    share = alpha / _shares(len(sample), evaluated)
-    upper = np.max([_upper_bounds(mean, share) for mean in means], axis=0)
+    shares = len(sample)  # among how many bounds α is shared
+    if evaluated is not None and evaluated != shares:
+        most = whole(evaluated, "evaluated", least=shares)
+        shares = most * (most - 1)
+    upper = np.max([_upper_bounds(mean, alpha / shares) for mean in means], axis=0)
     np.fill_diagonal(upper, 0.0)
-    return Regret(
-        upper=upper.max(axis=0),
-        against=upper.argmax(axis=0).astype(np.int64),
-        alpha=alpha,
-        conditions=conditions_of(groups=sample.groups is not None),
-    )
+    units = _EXAMPLES if sample.groups is None else _GROUPS
+    return Regret(upper.max(axis=0), (units, _WEIGHTS, _CHECKPOINTS))
 
 
 def not_shown_worse(
@@ -159,7 +128,8 @@ def not_shown_worse(
     # better than t add up, where a union bound would pay for every one of them.
     shares = _pair_shares(T, evaluated, growing)
     log_shares = np.log(shares, out=np.full((T, T), -np.inf), where=shares > 0)
-    wealth = _average_stakes(_log_wealth(sample, delta)) + log_shares
+    by_stake = _log_wealth(sample, delta)
+    wealth = np.logaddexp.reduce(by_stake, axis=0) - log(len(by_stake)) + log_shares
     return np.asarray(np.logaddexp.reduce(wealth, axis=0) < log(1 / alpha))
 
 
@@ -173,20 +143,6 @@ def _pair_shares(T: int, evaluated: int | None, growing: bool) -> FloatArray:
         shares = np.full((T, T), 1 / (most * max(most - 1, 1)))
     np.fill_diagonal(shares, 0.0)
     return shares
-
-
-def _shares(here: int, evaluated: int | None) -> int:
-    """Among how many bounds α is shared."""
-    if evaluated is None or evaluated == here:
-        return here
-    most = whole(evaluated, "evaluated", least=here)
-    return most * (most - 1)
-
-
-def _only(sample: Stratified, e: int) -> Stratified:
-    """One domain by itself."""
-    groups = None if sample.groups is None else (sample.groups[e],)
-    return Stratified((sample.values[e],), np.ones(1), groups)
 
 
 def stakes(sample: Stratified, offset: float = 0.0) -> FloatArray:
@@ -203,11 +159,6 @@ def stakes(sample: Stratified, offset: float = 0.0) -> FloatArray:
         return np.array([largest])
     doublings = int(np.ceil(np.log2(largest / smallest)))
     return np.asarray(largest * 2.0 ** -np.arange(doublings + 1))
-
-
-def _average_stakes(log_wealth: FloatArray) -> FloatArray:
-    """Logarithm of the mean over the stakes, [T, T] from [K, T, T]."""
-    return np.asarray(np.logaddexp.reduce(log_wealth, axis=0) - log(len(log_wealth)))
 
 
 def _upper_bounds(sample: Stratified, alpha: float) -> FloatArray:

@@ -20,34 +20,10 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The independent units of one domain: its examples, or its groups of examples.
+    """The independent units of one domain: its examples, or its groups of examples."""
 
-    Args:
-        sums: the sum of the values of every unit, [T, G].
-        sizes: examples per unit, [G].
-    """
-
-    sums: FloatArray
-    sizes: FloatArray
-
-    @property
-    def count(self) -> int:
-        """How many independent units there are."""
-        return len(self.sizes)
-
-    @property
-    def examples(self) -> float:
-        """How many examples there are."""
-        return float(self.sizes.sum())
-
-    @property
-    def mean(self) -> FloatArray:
-        """The mean over examples, [T]."""
-        return np.asarray(self.sums.sum(axis=1) / self.examples)
-
-    def among(self, rows: NDArray[Any]) -> Units:
-        """Some of the units."""
-        return Units(self.sums[:, rows], self.sizes[rows])
+    sums: FloatArray  # the sum of the values of every unit, [T, G]
+    sizes: FloatArray  # examples per unit, [G]
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -77,16 +53,36 @@ class Stratified:
         weights: ArrayLike,
         groups: Sequence[ArrayLike] | None = None,
     ) -> None:
-        tables = tuple(_table(domain, e) for e, domain in enumerate(values))
-        if not tables or len({len(table) for table in tables}) != 1:
+        tables = tuple(np.asarray(domain, dtype=np.float64) for domain in values)
+        shapes = [table.shape for table in tables]
+        finite = all(len(s) == 2 and 0 not in s for s in shapes) and all(
+            bool(np.isfinite(table).all()) for table in tables
+        )
+        if not finite or len({shape[0] for shape in shapes}) != 1:
             raise InputError(
-                "Expected the values of the same checkpoints in one or more domains, but got "
-                f"{[len(table) for table in tables]} checkpoints: give every domain all of them.",
-                code="differs",
+                "Expected finite values of shape (checkpoints, examples) of the same checkpoints "
+                f"in every domain, but got shapes {shapes}, "
+                f"{'finite' if finite else 'or values that are not finite'}: leave diverged "
+                "checkpoints out."
             )
+        w = np.asarray(weights, dtype=np.float64)
+        if w.shape != (len(tables),) or (w < 0).any() or not abs(w.sum() - 1) <= 1e-9:
+            raise InputError(
+                f"Expected {len(tables)} weights of 0 or more that add up to 1, but got "
+                f"{shown(weights)}."
+            )
+        if groups is not None:
+            arrays = [np.asarray(of) for of in groups]
+            expected = [(table.shape[1],) for table in tables]
+            if [of.shape for of in arrays] != expected:
+                raise InputError(
+                    f"Expected a group for every example, {expected} by domain, but got "
+                    f"{[of.shape for of in arrays]}."
+                )
+            groups = tuple(np.unique(of, return_inverse=True)[1].astype(np.int64) for of in arrays)
         object.__setattr__(self, "values", tables)
-        object.__setattr__(self, "weights", _weights(weights, len(tables)))
-        object.__setattr__(self, "groups", None if groups is None else _groups(groups, tables))
+        object.__setattr__(self, "weights", w)
+        object.__setattr__(self, "groups", groups)
 
     def __len__(self) -> int:
         return len(self.values[0])
@@ -96,7 +92,11 @@ class Stratified:
         """The independent units of every domain."""
         if self.groups is None:
             return tuple(Units(table, np.ones(table.shape[1])) for table in self.values)
-        return tuple(_summed(table, of) for table, of in zip(self.values, self.groups, strict=True))
+        found = []
+        for table, of in zip(self.values, self.groups, strict=True):
+            sums = np.array([np.bincount(of, weights=row) for row in table], dtype=np.float64)
+            found.append(Units(sums, np.bincount(of).astype(np.float64)))
+        return tuple(found)
 
     @property
     def unit_sizes(self) -> tuple[FloatArray, ...]:
@@ -118,13 +118,8 @@ class Stratified:
     @cached_property
     def mean(self) -> FloatArray:
         """The weighted mean over domains of every checkpoint, [T]."""
-        means = np.stack([units.mean for units in self.units])
+        means = np.stack([units.sums.sum(axis=1) / units.sizes.sum() for units in self.units])
         return np.asarray(self.weights @ means)
-
-    @property
-    def best(self) -> BoolArray:
-        """Which checkpoints have the best measured mean, [T]; rounding breaks no tie."""
-        return np.asarray(self.mean >= self.mean.max() - 1e-12)
 
     @cached_property
     def binary(self) -> bool:
@@ -141,43 +136,6 @@ class Stratified:
                 "bounded values; give right and wrong answers, or a score with such a range.",
                 code="unsupported",
             )
-
-
-def _table(domain: ArrayLike, e: int) -> FloatArray:
-    table = np.asarray(domain, dtype=np.float64)
-    if table.ndim != 2 or 0 in table.shape or not np.isfinite(table).all():
-        raise InputError(
-            f"Expected finite values of shape (checkpoints, examples) in domain {e} (counted from "
-            f"0), but got shape {table.shape} with {int((~np.isfinite(table)).sum())} values that "
-            "are not finite: leave diverged checkpoints out."
-        )
-    return table
-
-
-def _weights(weights: ArrayLike, E: int) -> FloatArray:
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != (E,) or not np.isfinite(w).all() or (w < 0).any() or abs(w.sum() - 1) > 1e-9:
-        raise InputError(
-            f"Expected {E} weights of 0 or more that add up to 1, but got {shown(weights)}."
-        )
-    return w
-
-
-def _groups(groups: Sequence[ArrayLike], values: tuple[FloatArray, ...]) -> tuple[IntArray, ...]:
-    arrays = tuple(np.asarray(of) for of in groups)
-    expected = [(table.shape[1],) for table in values]
-    if [of.shape for of in arrays] != expected:
-        raise InputError(
-            f"Expected a group for every example, {expected} by domain, but got "
-            f"{[of.shape for of in arrays]}."
-        )
-    return tuple(np.unique(of, return_inverse=True)[1].astype(np.int64) for of in arrays)
-
-
-def _summed(table: FloatArray, of: IntArray) -> Units:
-    sizes = np.bincount(of).astype(np.float64)
-    sums = np.array([np.bincount(of, weights=row) for row in table], dtype=np.float64)
-    return Units(sums, sizes)
 
 
 class Resample(Stratified):
@@ -228,8 +186,8 @@ class Resample(Stratified):
             if self.groups is not None:
                 first = np.unique(self.groups[e], return_index=True)[1]
                 times = times[first]
-            rows = np.repeat(np.arange(units.count), times.astype(np.int64))
-            found.append(units.among(rows))
+            rows = np.repeat(np.arange(len(units.sizes)), times.astype(np.int64))
+            found.append(Units(units.sums[:, rows], units.sizes[rows]))
         return tuple(found)
 
     @cached_property

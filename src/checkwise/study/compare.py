@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError, MissingMetricError
 from checkwise.metrics import METRICS
 from checkwise.records import RunKey
-from checkwise.statistics import LEVEL, RESAMPLES, SEED, percentile_interval
+from checkwise.statistics import LEVEL, RESAMPLES, SEED, bootstrap_interval
 from checkwise.study.inference import spread, trimmed_mean
 from checkwise.study.outcome import FloatArray, Outcome, RunColumns, columns_over, key_labels
 from checkwise.study.units import (
@@ -243,7 +243,7 @@ def _percentiles(values: FloatArray, **draws: Any) -> tuple[FloatArray, FloatArr
     high = low.copy()
     for pattern in np.unique(finite, axis=1).T:
         same = (finite == pattern[:, None]).all(axis=0)
-        low[same], high[same] = percentile_interval(values[np.ix_(pattern, same)], **draws)
+        low[same], high[same] = bootstrap_interval(values[np.ix_(pattern, same)], **draws)
     return low, high
 
 

@@ -32,19 +32,12 @@ DRAWS: Final = 2000  # of the interval
 
 @dataclass(frozen=True)
 class Corrected:
-    """One metric of the chosen checkpoint, with what selection added to it.
+    """One metric of the chosen checkpoint, with what selection added to it."""
 
-    Args:
-        measured: on the validation examples that it was chosen on.
-        optimism: how much better than on other examples that is, estimated; usually positive.
-        corrected: ``measured`` without the optimism.
-        low, high: an interval around ``measured`` that holds after selection.
-    """
-
-    measured: float
-    optimism: float
-    corrected: float
-    low: float
+    measured: float  # on the validation examples that it was chosen on
+    optimism: float  # how much better than on other examples that is, estimated; usually positive
+    corrected: float  # without the optimism
+    low: float  # of an interval around `measured` that holds after selection
     high: float
 
 
@@ -63,7 +56,11 @@ def optimism(
     rest, left_out = folds_of(s.trajectory, folds, repeats, seed)
     seen, unseen = table_of(s, rest), DrawnColumns(left_out, s.choice)
     chosen = choices(s, seen)[:, None]
-    names = _measurable(s)
+    examples = s.trajectory.examples
+    assert examples is not None  # the folds were made of them
+    if ACCURACY not in s.trajectory.metrics:
+        raise MissingMetricError("Expected accuracy to correct, but this run carries none.")
+    names = (ACCURACY, "nll") if examples.nll is not None else (ACCURACY,)
     ends = _interval(s, names, level, seed)
     found: dict[str, Corrected] = {}
     for name in names:
@@ -75,15 +72,6 @@ def optimism(
     return found
 
 
-def _measurable(s: Selection) -> tuple[str, ...]:
-    """Accuracy, and NLL where every example's is known."""
-    examples = s.trajectory.examples
-    assert examples is not None  # the folds were made of them
-    if ACCURACY not in s.trajectory.metrics:
-        raise MissingMetricError("Expected accuracy to correct, but this run carries none.")
-    return (ACCURACY, "nll") if examples.nll is not None else (ACCURACY,)
-
-
 def _interval(
     s: Selection, names: tuple[str, ...], level: float, seed: int
 ) -> Mapping[str, tuple[float, float]]:
@@ -93,14 +81,13 @@ def _interval(
         table = DrawnColumns(drawn, s.choice)
         for name in names:
             parts[name].append(table[name])
-    ends = {}
+    ends, usable = {}, ~s.trajectory.diverged
+    at = int(usable[: s.index].sum())
     for name, values in parts.items():
-        moved = np.concatenate(values)[:, ~s.trajectory.diverged]
-        centre = s.columns[name][~s.trajectory.diverged]
+        moved, centre = np.concatenate(values)[:, usable], s.columns[name][usable]
         spread = moved.std(axis=0, ddof=1)
         sure = spread > 0
         largest = (np.abs(moved - centre)[:, sure] / spread[sure]).max(axis=1, initial=0.0)
-        at = int(np.flatnonzero(np.flatnonzero(~s.trajectory.diverged) == s.index)[0])
         half = float(np.quantile(largest, level)) * float(spread[at])
         low, high = float(centre[at]) - half, float(centre[at]) + half
         ends[name] = (max(low, 0.0), min(high, 1.0) if name == ACCURACY else high)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,41 +27,28 @@ _TOGETHER: Final = 1 << 24  # counts that are held at a time
 
 @dataclass(frozen=True)
 class Sureness:
-    """How sure a choice is.
+    """How sure a choice is."""
 
-    Args:
-        stability: how often each checkpoint is chosen on other examples of the same kind.
-        examples: validation examples that there are.
-        more: how many times as many there would have to be, with the share of the reported
-            checkpoint then; each was tried by drawing so many, up to the first that is enough.
-        narrows: whether the tolerance keeps fewer checkpoints where there are more examples.
-        alone: a domain with a single independent example, if there is one.
-        kept: how many checkpoints the draws choose among, of how many that were evaluated, where
-            the weights of the others are gone.
-        guarded: whether the guard chose, because there are too few errors to rank by.
-    """
-
-    stability: Stability
-    examples: int
+    stability: Stability  # how often each checkpoint is chosen on other examples of the same kind
+    examples: int  # validation examples that there are
+    # How many times as many there would have to be, with the share of the reported checkpoint
+    # then; each was tried by drawing so many, up to the first that is enough.
     more: tuple[tuple[int, float], ...]
-    narrows: bool = False
-    alone: str = ""
+    narrows: bool = False  # the tolerance keeps fewer checkpoints where there are more examples
+    alone: str = ""  # a domain with a single independent example, if there is one
+    # How many checkpoints the draws choose among, of how many that were evaluated, where the
+    # weights of the others are gone.
     kept: tuple[int, int] | None = None
-    guarded: bool = False
+    guarded: bool = False  # the guard chose, because there are too few errors to rank by
 
     def __str__(self) -> str:
-        return " ".join(part for part in (HEAD, self.said, self.advice, self.among) if part)
-
-    @property
-    def among(self) -> str:
-        """A sentence where checkpoints that were evaluated cannot be drawn."""
-        if self.kept is None:
-            return ""
-        kept, evaluated = self.kept
-        return (
-            f"The draws choose among the {counted(kept, 'checkpoint')} kept of {evaluated}: on "
-            "other examples a deleted one might have been chosen."
-        )
+        among = ""
+        if self.kept is not None:
+            among = (
+                f"The draws choose among the {counted(self.kept[0], 'checkpoint')} kept of "
+                f"{self.kept[1]}: on other examples a deleted one might have been chosen."
+            )
+        return " ".join(part for part in (HEAD, self.said, self.advice, among) if part)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; shares by step are those above 0."""
@@ -146,29 +132,20 @@ def _alone(s: Selection) -> str:
 
 def share_with(s: Selection, times: int) -> float:
     """How often the same checkpoint is chosen with so many times as many examples like these."""
-    same = [choices(s, table_of(s, drawn)) == s.index for drawn in _drawn(s, times)]
-    return float(np.concatenate(same).mean())
-
-
-def _drawn(s: Selection, times: int) -> Iterator[Drawn]:
-    """Samples that are ``times`` as large: as many resamples, put together."""
     examples = examples_of(s.trajectory)
     groups = examples.groups or (None,) * len(examples.domains)
     sizes = [one.shape[1] for one in examples.correct]
     at_once = max(1, _TOGETHER // (times * sum(sizes)))
+    same = []
     for first in range(0, _DRAWS_OF_MORE, at_once):
         size = min(at_once, _DRAWS_OF_MORE - first)
-        yield Drawn(
-            s.trajectory,
-            [
-                resampled_counts(
-                    n, size * times, seed=0, name=f"{name} {times} {first}", groups=units
-                )
-                .reshape(size, times, n)
-                .sum(axis=1, dtype=np.int64)
-                for n, name, units in zip(sizes, examples.domains, groups, strict=True)
-            ],
-        )
+        counts = []  # a sample that is `times` as large is so many resamples put together
+        for n, name, units in zip(sizes, examples.domains, groups, strict=True):
+            stream = f"{name} {times} {first}"
+            each = resampled_counts(n, size * times, seed=0, name=stream, groups=units)
+            counts.append(each.reshape(size, times, n).sum(axis=1, dtype=np.int64))
+        same.append(choices(s, table_of(s, Drawn(s.trajectory, counts))) == s.index)
+    return float(np.concatenate(same).mean())
 
 
 def how_sure(s: Selection) -> str:

@@ -9,7 +9,7 @@ from math import isnan
 import numpy as np
 
 from checkwise.records import RunKey
-from checkwise.statistics import SEED, percentile_interval
+from checkwise.statistics import SEED, bootstrap_interval
 from checkwise.study import (
     ENOUGH_GROUPS,
     Contrast,
@@ -150,7 +150,7 @@ def mean_interval(values: FloatArray, keys: Sequence[RunKey]) -> MeanInterval:
     if places.decides:
         over = f"{places.places} {_called(places)}"
         return MeanInterval(places.mean, places.low, places.high, n, over)
-    low, high = percentile_interval(kept[:, None])
+    low, high = bootstrap_interval(kept[:, None])
     return MeanInterval(mean_or_nan(kept), float(low[0]), float(high[0]), n, "")
 
 
@@ -230,6 +230,6 @@ def _changes_of_worst(
     units = ((WHD, list(change.values()), "blocks"), (f"{WHD}_cells", cells, "cells"))
     for measure, values, unit in units:
         points = 100 * np.array(values, dtype=np.float64)[:, None]
-        low, high = percentile_interval(points, seed=seed)
+        low, high = bootstrap_interval(points, seed=seed)
         mean, ends = float(points.mean()), (float(low[0]), float(high[0]))
         yield Cell(labels, measure, mean, len(points), group.role, 100, *ends, seed, unit)
