@@ -92,11 +92,6 @@ def predict(
         force: discard outputs that another function, or another state of a checkpoint, gave.
         progress: called with outputs written and to write.
         elsewhere: evaluates instead of processes of this machine.
-
-    Raises:
-        InputError: the input is not valid, or would mix outputs.
-        FunctionError: the function cannot be loaded.
-        StoreError: the folder cannot be written.
     """
     name = FunctionName.parse(function)
     names = check_domains(domains)
@@ -104,7 +99,7 @@ def predict(
     _check_place(folder, paths.values(), out)
     with _alone(out) as lock:
         remove_leftovers(out)
-        first = Worker(name, lock=lock)
+        first = Worker(name, lock=lock)  # which the pool goes on with
         idle = [first]
 
         def start() -> Worker:
@@ -117,27 +112,28 @@ def predict(
             sha256 = first.sha256 or ""
             now = _record(name, sha256, folder, paths, names, out)
             _begin_or_continue(out, now, force=force)
-            saved = Predictions(out)
-            missing = {
-                step: tuple(name for name in names if not is_whole(saved.place(step, name)))
-                for step in paths
-            }
+            place = Predictions(out).place
             tasks = [
-                Task(step, folder.absolute() / paths[step], now.checkpoints[step].state, absent)
-                for step, absent in missing.items()
-                if absent
+                Task(step, folder.absolute() / path, now.checkpoints[step].state, absent)
+                for step, path in paths.items()
+                if (absent := tuple(name for name in names if not is_whole(place(step, name))))
             ]
             total = sum(len(task.domains) for task in tasks)
 
             def written(done: int) -> None:
                 progress(done, total)
 
-            place = out.absolute()  # a function may change the folder of its process
+            into = out.absolute()  # a function may change the folder of its process
             if elsewhere is not None and tasks:
-                ended = elsewhere(name, sha256, tasks, place, written)
+                ended = elsewhere(name, sha256, tasks, into, written)
             else:
-                pool = Pool(tasks, place, known_facts(out), start)
-                ended = _evaluated(pool, min(workers, len(tasks)), written)
+                pool, interrupted = Pool(tasks, into, known_facts(out), start), 0
+                try:
+                    with terminated_like_interrupted():
+                        pool.run(min(workers, len(tasks)), written)
+                except KeyboardInterrupt as stop:
+                    interrupted = stopped_by(stop)
+                ended = Evaluated(pool.written, tuple(pool.failures), interrupted)
         finally:
             for worker in idle:
                 worker.kill()
@@ -152,16 +148,6 @@ def predict(
         domains=names,
         missing=total - ended.written,
     )
-
-
-def _evaluated(pool: Pool, workers: int, written: Callable[[int], None]) -> Evaluated:
-    interrupted = 0
-    try:
-        with terminated_like_interrupted():
-            pool.run(workers, written)
-    except KeyboardInterrupt as stop:
-        interrupted = stopped_by(stop)
-    return Evaluated(pool.written, tuple(pool.failures), interrupted)
 
 
 def _check_place(folder: Path, checkpoints: Iterable[str], out: Path) -> None:
@@ -244,58 +230,45 @@ def _record(
 
 
 def _begin_or_continue(out: Path, now: PredictionsRecord, *, force: bool) -> None:
-    """Write the record, once nothing is left that does not belong to it."""
+    """Write the record, once nothing is left of another function, or another checkpoint."""
     before = PredictionsRecord.read(out)
     saved = Predictions(out)
-    steps, reason = _outdated(saved, before, now)
-    if steps and not force:
+    outdated = [step for step, files in saved.files.items() if files]
+    reason = ""
+    if before is None:
+        if outdated:
+            raise InputError(
+                "Expected a new folder or one that `checkwise predict` made, but "
+                f"{out} holds other outputs: choose another.",
+                code="exists",
+            )
+    elif (before.function, before.sha256) != (now.function, now.sha256):
+        reason = (
+            f"its outputs are those of {before.function} (SHA-256 {before.sha256:.12}…), not "
+            f"{now.function} ({now.sha256:.12}…)"
+        )
+    else:
+        then, current = before.checkpoints, now.checkpoints
+        outdated = [step for step in outdated if _differs(step, then, current)]
+        for step in outdated[:1]:
+            reason = (
+                f"{then[step].name}, evaluated as step {step}, was written again or has another "
+                "step now"
+            )
+        domains = tuple(dict.fromkeys((*before.domains, *now.domains)))
+        now = replace(now, domains=domains, checkpoints={**then, **current})
+    if outdated and not force:
         raise InputError(
             f"Expected outputs in {out} that can be continued, but {reason}: choose another "
             "folder, or discard them with --force.",
             code="exists",
         )
-    if before is not None and (before.function, before.sha256) == (now.function, now.sha256):
-        domains = tuple(dict.fromkeys((*before.domains, *now.domains)))
-        checkpoints = {**before.checkpoints, **now.checkpoints}
-        now = replace(now, domains=domains, checkpoints=checkpoints)
     with writing(out):
-        for step in steps:  # before the record, which would call them current
+        for step in outdated:  # before the record, which would call them current
             for file in saved.files[step].values():
                 file.unlink()
             _remove_empty(saved.folders[step])
         now.write(out)
-
-
-def _outdated(
-    saved: Predictions, before: PredictionsRecord | None, now: PredictionsRecord
-) -> tuple[list[int], str]:
-    """Steps whose outputs must not stay, and why: of another function, or another checkpoint.
-
-    Raises:
-        InputError: the folder holds outputs without a record.
-    """
-    steps = [step for step, files in saved.files.items() if files]
-    if before is None:
-        if steps:
-            raise InputError(
-                "Expected a new folder or one that `checkwise predict` made, but "
-                f"{saved.folder} holds other outputs: choose another.",
-                code="exists",
-            )
-        return [], ""
-    if (before.function, before.sha256) != (now.function, now.sha256):
-        return steps, (
-            f"its outputs are those of {before.function} (SHA-256 {before.sha256:.12}…), not "
-            f"{now.function} ({now.sha256:.12}…)"
-        )
-    changed = [step for step in steps if _differs(step, before.checkpoints, now.checkpoints)]
-    if not changed:
-        return [], ""
-    name = before.checkpoints[changed[0]].name
-    return (
-        changed,
-        f"{name}, evaluated as step {changed[0]}, was written again or has another step now",
-    )
 
 
 def _differs(
@@ -305,19 +278,15 @@ def _differs(
 ) -> bool:
     """Whether a step's checkpoint was written again, or counts as another step now.
 
-    A checkpoint that is gone does not differ: its outputs stay true.
+    A checkpoint that is gone does not differ: its outputs stay true. Of its path the last part
+    counts: a run's folder and the one of its checkpoints are both fine.
     """
     if step not in before:
         return False
-    name = _short(before[step])
+    name = Path(before[step].name).name
     if step not in now:
-        return any(_short(checkpoint) == name for checkpoint in now.values())
-    return name != _short(now[step]) or before[step].state != now[step].state
-
-
-def _short(checkpoint: RecordedCheckpoint) -> str:
-    """The last part of the path: a run's folder and the one of its checkpoints are both fine."""
-    return Path(checkpoint.name).name
+        return any(Path(checkpoint.name).name == name for checkpoint in now.values())
+    return name != Path(now[step].name).name or before[step].state != now[step].state
 
 
 def remove_leftovers(out: Path) -> None:

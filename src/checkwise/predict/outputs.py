@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from checkwise.errors import InputError
-from checkwise.metrics import Array, read, to_numpy
-from checkwise.metrics import Predictions as CheckedOutputs
+from checkwise.metrics import Accumulator, Array, read, to_numpy
 from checkwise.records import group_numbers
 from checkwise.store import OUTPUTS, Predictions, is_whole, read_outputs, write_outputs
 from checkwise.words import shown
@@ -22,20 +21,19 @@ EXPECTED = (
 )
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """What has to be the same at every checkpoint of a domain."""
 
     kind: str
     examples: int
     classes: int
     labels: str
-    groups: str | None = None
+    groups: str | None
 
     def difference(self, other: Facts) -> str | None:
         """The first of these that differs, in words."""
-        theirs = asdict(other)
-        return next((name for name, value in asdict(self).items() if theirs[name] != value), None)
+        pairs = zip(self._fields, self, other, strict=True)
+        return next((name for name, one, two in pairs if one != two), None)
 
 
 class Known(NamedTuple):
@@ -48,8 +46,7 @@ class Known(NamedTuple):
 def known_facts(out: Path) -> dict[str, Known]:
     """The facts of every domain that has outputs, from its first step."""
     known: dict[str, Known] = {}
-    saved = Predictions(out)
-    for step, files in saved.files.items():
+    for step, files in Predictions(out).files.items():
         for domain, file in files.items():
             if domain not in known and is_whole(file):
                 known[domain] = Known(step, saved_facts(file))
@@ -97,10 +94,6 @@ def check_outputs(returned: Any) -> Outputs:
 
     Logits that are not finite are allowed: their checkpoint counts as diverged.
 
-    Raises:
-        InputError: another shape or type, labels that are not whole or out of range, no examples,
-            or probabilities that are none.
-
     Example:
         >>> check_outputs(([[2.0, 1.0], [0.0, 3.0]], [0, 1])).kind
         'logits'
@@ -113,7 +106,8 @@ def check_outputs(returned: Any) -> Outputs:
         probs=outputs.get("probs"),
         labels=to_numpy(arrays["labels"], "labels"),
     )
-    _refuse_unmeasurable(checked)
+    if not (checked.kind == "logits" and any(_has_blown_up(z) for _, z, _ in checked.blocks())):
+        Accumulator(classes=checked.classes).add(checked)
     groups = _groups(arrays.get("groups"), len(checked.labels))
     return Outputs(checked.kind, checked.values, checked.labels, groups)
 
@@ -153,21 +147,5 @@ def _storable(values: Array) -> Array:
     return np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="), copy=False))
 
 
-def _refuse_unmeasurable(outputs: CheckedOutputs) -> None:
-    """Refuse rows for which no finite NLL exists, unless logits blew up as a whole."""
-    refused: tuple[int, Array, int] | None = None
-    for start, rows, labels in outputs.blocks():
-        own = rows[np.arange(len(rows)), labels]
-        if outputs.kind == "logits":
-            if np.isnan(rows).any() or np.isposinf(rows).any():
-                return
-            bad = np.isneginf(own)
-        else:
-            sums = rows.sum(1, dtype=np.float64)
-            with np.errstate(invalid="ignore"):
-                bad = ~((rows >= 0).all(1) & (np.abs(sums - 1) <= outputs.tolerance)) | (own <= 0)
-        if bad.any() and refused is None:
-            row = int(np.flatnonzero(bad)[0])
-            refused = start + row, rows[row], int(labels[row])
-    if refused is not None:
-        outputs.refuse(*refused)
+def _has_blown_up(logits: Array) -> bool:
+    return bool(np.isnan(logits).any() or np.isposinf(logits).any())

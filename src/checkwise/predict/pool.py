@@ -35,10 +35,8 @@ class FunctionError(CheckwiseError):
 class Worker:
     """One process; used by one thread at a time.
 
-    Args:
-        name: the function.
-        lock: a file descriptor that the process holds open as long as it lives.
-        sha256: what the function's file has to be; None for the first worker, which finds out.
+    ``lock`` is a file descriptor that it holds open as long as it lives; ``sha256`` is what the
+    function's file has to be, None for the first worker, which finds out.
     """
 
     def __init__(self, name: FunctionName, *, lock: int, sha256: str | None = None) -> None:
@@ -52,15 +50,11 @@ class Worker:
             start_new_session=True,  # Ctrl-C reaches the parent alone
         )
         self._name = name
-        self.sha256 = sha256
         self._loaded = False
+        self.sha256 = sha256
 
     def load(self) -> None:
-        """Load the function, unless that was done.
-
-        Raises:
-            FunctionError: it cannot be loaded, or has changed.
-        """
+        """Load the function, unless that was done."""
         if self._loaded:
             return
         sha256: str = self.ask({"load": asdict(self._name)})["sha256"]
@@ -69,12 +63,7 @@ class Worker:
         self.sha256, self._loaded = sha256, True
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Send a request and wait for the reply.
-
-        Raises:
-            FunctionError: the function failed, or the process ended.
-            StoreError: outputs cannot be written.
-        """
+        """Send a request and wait for the reply."""
         try:
             self._child.to.write(json.dumps(request).encode() + b"\n")
             self._child.to.flush()
@@ -82,7 +71,12 @@ class Worker:
         except OSError:
             line = b""
         if not line.endswith(b"\n"):
-            raise FunctionError(self._how_it_ended())
+            code, last = self._child.process.wait(), self._child.last_line()
+            raise FunctionError(
+                f"the process of the function ended with exit code {code}"
+                f"{' (out of memory?)' if code == -9 else ''}"
+                f"{f', after printing: {last[:200]}' if last else ''}"
+            )
         reply: dict[str, Any] = json.loads(line)
         if reply.get("disk"):
             raise StoreError(reply["failed"])
@@ -106,12 +100,6 @@ class Worker:
             self._child.to.flush()
         self._child.close()
 
-    def _how_it_ended(self) -> str:
-        code, line = self._child.process.wait(), self._child.last_line()
-        last = f", after printing: {line[:200]}" if line else ""
-        killed = " (out of memory?)" if code == -9 else ""
-        return f"the process of the function ended with exit code {code}{killed}{last}"
-
 
 @dataclass(frozen=True)
 class Task:
@@ -134,14 +122,11 @@ class Failure:
 
 
 class Pool:
-    """Threads with a worker each, which share the tasks.
+    """Threads with a worker each, which share the tasks, for the predictions folder ``out``.
 
-    Args:
-        tasks: in the order in which they are begun.
-        out: the predictions folder.
-        known: facts of domains that already have outputs.
-        start: gives a worker, which need not have loaded the function.
-        claim: gives the task while nobody else works on it, or what is left of it, or None.
+    ``known`` are the facts of domains that already have outputs, ``start`` gives a worker, which
+    need not have loaded the function. ``claim`` gives a task while nobody else works on it, or what
+    is left of it, or None.
     """
 
     def __init__(
@@ -186,6 +171,7 @@ class Pool:
                         worker.kill()
 
     def _serve(self) -> None:
+        """Take tasks while there are any; a checkpoint that fails ends with its first domain."""
         worker: Worker | None = None
         try:
             while not self._stopping:
@@ -194,62 +180,22 @@ class Pool:
                 except IndexError:
                     return
                 with self._claim(task) as mine:
-                    if mine is not None:
-                        worker = self._evaluate(mine, worker)
+                    try:
+                        for domain in mine.domains if mine is not None else ():
+                            worker = self._ready(worker)
+                            self._evaluate(task, domain, worker)
+                    except FunctionError as error:
+                        if not self._stopping:  # which ends processes in the midst of their work
+                            failure = Failure(task.step, str(task.path), domain, error)
+                            self.failures.append(failure)
         finally:
             self._let_go(worker)
 
-    def _evaluate(self, task: Task, worker: Worker | None) -> Worker | None:
-        """Evaluate one checkpoint on its domains; the worker to go on with."""
-        for domain in task.domains:
-            try:
-                if worker is None or not worker.alive:
-                    self._let_go(worker)
-                    worker = None
-                    worker = self._loaded_worker()
-                self._write(task, domain, worker)
-            except FunctionError as error:
-                if not self._stopping:  # which ends processes in the midst of their work
-                    self.failures.append(Failure(task.step, str(task.path), domain, error))
-                break
-            except BaseException:
-                self._let_go(worker)
-                raise
-        return worker
-
-    def _write(self, task: Task, domain: str, worker: Worker) -> None:
-        reply = worker.ask({"evaluate": [str(task.path), domain]})
-        self._check_same(task.step, domain, Facts(**reply["facts"]))
-        if FileState.of(task.path) != task.state:
-            raise FunctionError(
-                "the checkpoint was written again while it was evaluated: run the same command "
-                "when training has ended."
-            )
-        file = self._out.place(task.step, domain)
-        with writing(self._out.folder):
-            file.parent.mkdir(exist_ok=True)
-        worker.ask({"write": str(file)})
-        self._said.extend(reply["warnings"])
-        with self._guard:
-            self.written += 1
-
-    def _check_same(self, step: int, domain: str, facts: Facts) -> None:
-        with self._guard:
-            kinds = {known.facts.kind for known in self._known.values()}
-            known = self._known.setdefault(domain, Known(step, facts))
-        differs = known.facts.difference(facts)
-        if kinds and facts.kind not in kinds:
-            raise FunctionError(
-                f"Expected {', '.join(kinds)} for every checkpoint and domain, but got "
-                f"{facts.kind}: return one kind."
-            )
-        if differs is not None:
-            raise FunctionError(
-                f"The {differs} of domain {domain!r} at step {step} differ from those at step "
-                f"{known.step}: evaluate every checkpoint on the same examples, in the same order."
-            )
-
-    def _loaded_worker(self) -> Worker:
+    def _ready(self, worker: Worker | None) -> Worker:
+        """A worker that has loaded the function: this one, or a new one where it has ended."""
+        if worker is not None and worker.alive:
+            return worker
+        self._let_go(worker)
         worker = self._start()
         with self._guard:
             self._workers.add(worker)
@@ -268,3 +214,35 @@ class Pool:
             self._workers -= {worker}
         if worker is not None and ours:
             worker.close()
+
+    def _evaluate(self, task: Task, domain: str, worker: Worker) -> None:
+        reply = worker.ask({"evaluate": [str(task.path), domain]})
+        self._check_same(task.step, domain, Facts(*reply["facts"]))
+        if FileState.of(task.path) != task.state:
+            raise FunctionError(
+                "the checkpoint was written again while it was evaluated: run the same command "
+                "when training has ended."
+            )
+        file = self._out.place(task.step, domain)
+        with writing(self._out.folder):
+            file.parent.mkdir(exist_ok=True)
+        worker.ask({"write": str(file)})
+        self._said.extend(reply["warnings"])
+        with self._guard:
+            self.written += 1
+
+    def _check_same(self, step: int, domain: str, facts: Facts) -> None:
+        with self._guard:
+            kinds = {known.facts.kind for known in self._known.values()}
+            known = self._known.setdefault(domain, Known(step, facts))
+        if kinds and facts.kind not in kinds:
+            raise FunctionError(
+                f"Expected {', '.join(kinds)} for every checkpoint and domain, but got "
+                f"{facts.kind}: return one kind."
+            )
+        differs = known.facts.difference(facts)
+        if differs is not None:
+            raise FunctionError(
+                f"The {differs} of domain {domain!r} at step {step} differ from those at step "
+                f"{known.step}: evaluate every checkpoint on the same examples, in the same order."
+            )

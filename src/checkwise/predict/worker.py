@@ -68,7 +68,7 @@ class _Server:
             warnings.simplefilter("always", CheckwiseWarning)
             self._outputs = check_outputs(self._function(path, domain))
         said = [str(w.message) for w in raised if issubclass(w.category, CheckwiseWarning)]
-        return {"facts": vars(self._outputs.facts), "warnings": said}
+        return {"facts": self._outputs.facts, "warnings": said}
 
 
 def _load(name: FunctionName) -> tuple[Function | None, Reply]:

@@ -6,7 +6,7 @@ are what others call validation. Of several, the last decides there; here each i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from checkwise.readers.rows import log_of_records
 TRAINING: Final = "catboost_training.json"
 ERRORS: Final = "test_error.tsv"
 LEARNING: Final = "learn_error.tsv"
+_NUMBERED: Final = re.compile("(.+):([0-9]{1,3})")
 NOTE: Final = "CatBoost calls the eval_set 'test'; if it is your test data, use another"
 
 
@@ -74,25 +75,23 @@ def read(path: Path, request: Request) -> list[Log]:
     ]  # fmt: skip
 
 
+# Set and metric → value, of one iteration.
 Row = dict[tuple[str, str], Any]
 
 
 def _of_json(path: Path) -> list[Row]:
-    """Set and metric → value, for every iteration."""
     document = whole_document(path)
     try:
-        meta, iterations = document["meta"], document["iterations"]
+        meta = document["meta"]
         names = {"learn": [one["name"] for one in meta["learn_metrics"]]}
-        names |= {s: [one["name"] for one in meta["test_metrics"]] for s in meta["test_sets"]}
+        names |= {str(s): [one["name"] for one in meta["test_metrics"]] for s in meta["test_sets"]}
         return [
             {
                 (s, str(metric)): value
                 for s, metrics in names.items()
-                if isinstance(row.get(s), list)
-                for metric, value in zip(metrics, row[s], strict=False)
+                for metric, value in zip(metrics, row.get(s, ()), strict=False)
             }
-            for row in iterations
-            if isinstance(row, Mapping)
+            for row in document["iterations"]
         ]
     except (TypeError, KeyError, AttributeError):
         raise InputError(
@@ -106,23 +105,14 @@ def _of_table(path: Path) -> list[Row]:
     """The same of a table, where ``Accuracy:0`` is of the first of several sets."""
     file = open_csv_file(path, ("\t",), may_be_torn=True)
     before = "learn" if path.name == LEARNING else "test"
-    parts = [column.rpartition(":") for column in file.header[1:]]
-    numbers = [int(n) for metric, _, n in parts if metric and _is_number(n)]
+    columns = [(m[1], m[2]) if (m := _NUMBERED.fullmatch(c)) else (c, "") for c in file.header[1:]]
+    numbers = [int(number) for _, number in columns if number]
     last = f"{max(numbers) + 1}" if numbers else ""  # the one that decides has no number
-    columns = [
-        (f"{before}{int(n) or ''}", metric)
-        if metric and _is_number(n)
-        else (f"{before}{last}", f"{metric}{colon}{n}")
-        for metric, colon, n in parts
-    ]
+    names = [(f"{before}{(int(n) or '') if n else last}", metric) for metric, n in columns]
     return [
         {
-            one: float(cell) if is_number(cell) else cell
-            for one, cell in zip(columns, row[1:], strict=True)
+            name: float(cell) if is_number(cell) else cell
+            for name, cell in zip(names, row[1:], strict=True)
         }
         for row in file.rows()
     ]
-
-
-def _is_number(text: str) -> bool:
-    return len(text) < 4 and text.isascii() and text.isdecimal()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,14 +45,13 @@ def read(path: Path, request: Request) -> list[Log]:
 
 
 def _log(file: Path, request: Request, run: str) -> Log:
-    rows, notes = [], []
-    try:
-        for record in _records(read_bytes(file)):
+    rows: list[dict[str, Any]] = []
+    notes: tuple[str, ...] = ()
+    for record in _records(read_bytes(file)):
+        if record is None:
+            notes = ("its end is damaged or cut off, and not read",)
+        else:
             rows += _rows(record, file)
-    except InputError:
-        raise
-    except (ValueError, struct.error):
-        notes = ["its end is damaged or cut off, and not read"]
     if not rows:
         raise NoRecordsError(
             f"Expected what `wandb.log` was given, but {file} holds none of it: check that it is "
@@ -65,27 +64,28 @@ def _log(file: Path, request: Request, run: str) -> Log:
     without = ("_step", *STEPS_OF_TRAINERS, *_NOT_METRICS)
     return log_of_records(
         file, rows, request, axes={"step": step}, without=without, trainer=WANDB, run=run,
-        notes=tuple(notes),
+        notes=notes,
     )  # fmt: skip
 
 
-def _records(content: bytes) -> Iterator[bytes]:
-    """The records of a log; a wrong checksum or a part that is cut off ends it with an error."""
+def _records(content: bytes) -> Iterator[bytes | None]:
+    """The records of a log; None where a wrong checksum or a part that is cut off ends it."""
     place, parts = HEADER, list[bytes]()
     while place < len(content):
-        if BLOCK - place % BLOCK < HEADER:  # too short for a part
+        header = content[place : place + HEADER]
+        # Too few bytes for a part, or zeros, lead to the end of a block.
+        if BLOCK - place % BLOCK < HEADER or header == bytes(HEADER):
             place += BLOCK - place % BLOCK
             continue
-        checksum, length, kind = struct.unpack_from("<IHB", content, place)
-        if not (checksum or length or kind):  # zeros to the end of a block
-            place += BLOCK - place % BLOCK
-            continue
+        if len(header) < HEADER:
+            yield None
+            return
+        checksum, length, kind = struct.unpack("<IHB", header)
         part = content[place + HEADER : place + HEADER + length]
         if len(part) < length or zlib.crc32(part, zlib.crc32(bytes([kind]))) != checksum:
-            raise ValueError
-        if kind in (WHOLE, FIRST):
-            parts = []
-        parts.append(part)
+            yield None
+            return
+        parts = [part] if kind in (WHOLE, FIRST) else [*parts, part]
         if kind in (WHOLE, LAST):
             yield b"".join(parts)
         place += HEADER + length
@@ -94,29 +94,31 @@ def _records(content: bytes) -> Iterator[bytes]:
 def _rows(record: bytes, file: Path) -> list[dict[str, Any]]:
     """What a record says of calls of ``wandb.log``; one that is whole but no message is refused."""
     try:
-        return [_row(history, file) for key, history in fields(record) if key == _HISTORY]
-    except InputError:
-        raise
+        histories = [history for key, history in fields(record) if key == _HISTORY]
+        calls = [
+            [[*fields(item)] for key, item in fields(history) if key == _ITEM]
+            for history in histories
+        ]
     except (ValueError, IndexError):
         raise InputError(
             f"Expected W&B's records, but one of {file} cannot be read, although its checksum is "
             "right: upload the run with `wandb sync`, then export its history as CSV.",
             code="format",
         ) from None
+    return [_row(items, file) for items in calls]
 
 
-def _row(history: bytes, file: Path) -> dict[str, Any]:
+def _row(items: Sequence[Sequence[tuple[int, bytes]]], file: Path) -> dict[str, Any]:
     """Name → value of a call of ``wandb.log``; parts of nested names with slashes between.
 
     What cannot be read stays as text under its name, so that it changes no other column.
     """
     row: dict[str, Any] = {}
-    for item in (content for key, content in fields(history) if key == _ITEM):
-        inner = list(fields(item))
-        parts = [content for key, content in inner if key == _NESTED]
-        parts = parts or [content for key, content in inner if key == _KEY]
+    for item in items:
+        parts = [content for key, content in item if key == _NESTED]
+        parts = parts or [content for key, content in item if key == _KEY]
         name = "/".join(part.decode(errors="backslashreplace") for part in parts)
-        for value in [content for key, content in inner if key == _VALUE] or [b"null"]:
+        for value in [content for key, content in item if key == _VALUE] or [b"null"]:
             cell = parsed_or_none(value, file)
             if cell is None and value != b"null":
                 cell = value.decode(errors="backslashreplace")

@@ -14,7 +14,7 @@ from checkwise.readers import mlflow_db as mlflow_store
 from checkwise.readers import mlflow_folder as mlflow_files
 from tests.readers.logs.tracker_stores import MATERIAL, build, cells, logs_in, own_reading
 from tests.refusals import refused
-from tests.requirements import SHARED, requires
+from tests.requirements import SHARED, package, requires
 
 RUNS = own_reading("mlruns")
 REAL = SHARED / "real-logs" / "mlflow"
@@ -87,6 +87,24 @@ def test_checkpoints_among_artifacts_are_found_where_the_store_was_moved(store: 
     run = _folder(store, "other/cnn", 2)
     places = [str(run / "artifacts" / "checkpoints" / f"epoch_{epoch}") for epoch in range(5)]
     assert load(run).paths == tuple(places)
+
+
+def test_weights_that_were_logged_as_artifacts_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    client = package("mlflow").MlflowClient(str(tmp_path / "mlruns"))
+    for place in ("", "checkpoints"):
+        run = client.create_run("0").info
+        for epoch in range(4):
+            client.log_metric(run.run_id, "val_acc", 0.5 + epoch / 9, step=epoch)
+            client.log_metric(run.run_id, "val_loss", 1 / (1 + epoch), step=epoch)
+            weights = tmp_path / f"weights_{epoch}.pt"
+            weights.write_bytes(b"w")
+            client.log_artifact(run.run_id, str(weights), place)
+        folder = tmp_path / "mlruns" / "0" / run.run_id
+        names = [folder / "artifacts" / place / f"weights_{epoch}.pt" for epoch in range(4)]
+        assert load(folder).paths == tuple(map(str, names))
 
 
 def test_models_are_found_by_the_step_they_were_logged_with(store: Path) -> None:

@@ -18,7 +18,6 @@ from checkwise.readers.mlflow_folder import local_folder
 from checkwise.readers.request import Request
 from tests.readers.logs.tracker_stores import build, cells, listing, logs_in, own_reading
 from tests.refusals import refused
-from tests.requirements import package
 
 RUNS = own_reading("mlflow")
 
@@ -148,25 +147,6 @@ def test_checkpoints_among_local_artifacts_are_found_by_their_names(tmp_path: Pa
         (artifacts / name / "weights.pt").write_bytes(b"w")
     found = {step: path for step, path in _paths(store).items() if path}
     assert found == {1: str(artifacts / "epoch_1"), 3: str(artifacts / "checkpoint-3")}
-
-
-def test_weights_that_were_logged_as_artifacts_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mlflow = package("mlflow")
-    monkeypatch.chdir(tmp_path)
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
-    with mlflow.start_run():
-        for epoch in range(4):
-            mlflow.log_metrics({"val_acc": 0.5 + epoch / 9, "val_loss": 1 / (1 + epoch)}, epoch)
-            weights = tmp_path / f"weights_{epoch}.pt"
-            weights.write_bytes(b"w")
-            mlflow.log_artifact(str(weights), "checkpoints")
-        place = mlflow.get_artifact_uri("checkpoints")
-    mlflow.set_tracking_uri(None)
-    assert _paths(tmp_path / "mlflow.db") == {
-        epoch: f"{place.removeprefix('file://')}/weights_{epoch}.pt" for epoch in range(4)
-    }
 
 
 def test_artifacts_are_looked_for_on_this_machine_only(tmp_path: Path) -> None:
