@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import groupby, pairwise
 from math import isfinite, isnan, log
@@ -31,23 +31,17 @@ from checkwise.errors import InputError
 from checkwise.metrics import is_number
 from checkwise.readers.columns import says_percent
 from checkwise.readers.log import FloatArray, Points, Trainer
-from checkwise.words import counted, listed, shown
+from checkwise.words import counted, listed, shortened, shown
 
 LARGEST_STEP = 2**53
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
-MOST_PLACES = 5  # that a note lists
 
 
 @dataclass(frozen=True)
 class Evaluations:
-    """The evaluations of one run in order of steps.
+    """The evaluations of one run in order of steps: column → a value per step.
 
-    Args:
-        steps: whole numbers, increasing.
-        epochs: step → epoch, as far as the log says it.
-        values: column → one value per step.
-        by: what ``steps`` counts, ``step`` or ``epoch``.
-        notes: what was joined, replaced or left out.
+    ``by`` is what steps count, ``step`` or ``epoch``; ``epochs`` has those that the log says.
     """
 
     steps: tuple[int, ...]
@@ -62,22 +56,19 @@ def evaluations(
 ) -> list[Evaluations]:
     """The runs in a log, each with its evaluations.
 
-    Args:
-        columns: the columns that are read, most important first.
-        where: the log, for messages.
-        closing: how many steps after the last one an evaluation outside the training is logged.
+    ``closing`` is how many steps after the last one an evaluation outside the training is logged.
     """
     by = _axis(columns, where)
-    read = [_in_order(name, points, by, where) for name, points in columns.items()]
+    read = [_Column.of(name, points, by, where) for name, points in columns.items()]
     resumed = min((key for column in read for key in _goes_back(column.keys)), default=None)
     parts = {column.name: column.runs(resumed) for column in read}
     counts = {name: len(runs) for name, runs in parts.items()}
     number = next(iter(counts.values()))
     if len(set(counts.values())) > 1:
-        shown_counts = ", ".join(f"{name} {count} times" for name, count in counts.items())
+        times = ", ".join(f"{name} {count} times" for name, count in counts.items())
         raise InputError(
             f"Expected every column to begin again as often as the others, but in {where} they "
-            f"begin {shown_counts}: split the file by run.",
+            f"begin {times}: split the file by run.",
             code="differs",
         )
     runs = [_joined({name: parts[name][k] for name in parts}, by, where) for k in range(number)]
@@ -115,51 +106,20 @@ def _axis(columns: Mapping[str, Points], where: str) -> str:
     )
 
 
-def _in_order(name: str, points: Points, by: str, where: str) -> _Column:
-    """A column; where its rows were sorted otherwise, in order of steps."""
-    keys = []
-    for key in (points.steps if by == "step" else points.epochs).tolist():
-        if not 0 <= key < LARGEST_STEP or key != int(key):
-            raise InputError(
-                f"Expected whole numbers of 0 or more as {by}, but got {key:g} beside {name!r} in "
-                f"{where}: name another column with --column step=COLUMN.",
-                code="format",
-            )
-        keys.append(int(key))
-    column = _Column(name, keys, points.epochs.tolist(), points.cells, by, where)
-    if len(set(keys)) < len(keys) or len(keys) < 3 or not _goes_back(keys[:-1]):
-        return column
-    by_text = sorted(keys, key=str)
-    if keys not in (sorted(keys)[::-1], by_text, by_text[::-1]):
-        place = next(k for k in range(1, len(keys)) if keys[k] < keys[k - 1])
-        raise InputError(
-            f"Expected steps in order, or logged again where a run was resumed, but in {where} "
-            f"{name!r} goes from {keys[place - 1]} back to {keys[place]} and no step comes twice: "
-            "sort the rows by step, or split the file by run.",
-            code="format",
-        )
-    order = np.argsort(keys).tolist()
-    return replace(
-        column,
-        keys=[keys[place] for place in order],
-        epochs=[column.epochs[place] for place in order],
-        cells=[points.cells[place] for place in order],
-        notes=("s are put in order",),
-    )
-
-
 def _goes_back(keys: Sequence[int]) -> list[int]:
     """The steps to which a column goes back."""
     return [key for before, key in pairwise(keys) if key < before]
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Run:
-    """One column of one run: key → value, and the epoch beside it."""
+    """One column of one run: key → value, and the epoch beside it; where it went back to."""
 
-    values: dict[int, float]
-    epochs: dict[int, int]
-    notes: tuple[str, ...]
+    first: int
+    values: dict[int, float] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
+    back: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -174,36 +134,65 @@ class _Column:
     where: str
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, name: str, points: Points, by: str, where: str) -> _Column:
+        """A column; where its rows were sorted otherwise, in order of steps."""
+        numbers = (points.steps if by == "step" else points.epochs).tolist()
+        wrong = next((n for n in numbers if not 0 <= n < LARGEST_STEP or n != int(n)), None)
+        if wrong is not None:
+            raise InputError(
+                f"Expected whole numbers of 0 or more as {by}, but got {wrong:g} beside {name!r} "
+                f"in {where}: name another column with --column step=COLUMN.",
+                code="format",
+            )
+        keys = [int(number) for number in numbers]
+        epochs, cells = points.epochs.tolist(), points.cells
+        if len(set(keys)) < len(keys) or len(keys) < 3 or not (back := _goes_back(keys[:-1])):
+            return cls(name, keys, epochs, cells, by, where)
+        by_text = sorted(keys, key=str)
+        if keys not in (sorted(keys)[::-1], by_text, by_text[::-1]):
+            raise InputError(
+                f"Expected steps in order, or logged again where a run was resumed, but in {where} "
+                f"{name!r} goes back to {back[0]} and no step comes twice: sort the rows by step, "
+                "or split the file by run.",
+                code="format",
+            )
+        order = np.argsort(keys).tolist()
+        keys, epochs, cells = ([row[k] for k in order] for row in (keys, epochs, cells))
+        return cls(name, keys, epochs, cells, by, where, ("s are put in order",))
+
     def runs(self, resumed: int | None) -> list[_Run]:
         """Its runs; ``resumed`` is the first step to which any column goes back."""
-        runs: list[_Run] = []
-        values: dict[int, float] = {}
-        epochs: dict[int, int] = {}
-        notes: list[str] = [*self.notes]
-        back: list[int] = []
-        first, before = self.keys[0], -1
         groups = self._groups()
         self._check_batches(groups)
+        run = _Run(self.keys[0], notes=[*self.notes])
+        runs, before = [run], -1
         for number, (key, places) in enumerate(groups, start=1):
-            if key < before and key <= first:
-                runs.append(_Run(values, epochs, (*_resumed(back), *notes)))
-                values, epochs, notes, back, first = {}, {}, [], [], key
+            if key < before and key <= run.first:
+                run = _Run(key)
+                runs.append(run)
             elif key < before:
-                back.append(key)
-                while values and next(reversed(values)) >= key:
-                    values.popitem()
-            logged = [_number(self.cells[place], self.name, key, self.where) for place in places]
+                run.back.append(key)
+                while run.values and next(reversed(run.values)) >= key:
+                    run.values.popitem()
+            logged = [self._number(self.cells[place], key) for place in places]
             at_the_end = number == len(groups) or groups[number][0] < key
             if resumed is not None and resumed <= key:
                 at_the_end = False
             if at_the_end and len(set(logged)) > 1:
-                notes.append(f" {key} is logged twice at the end: the first is read")
-            values[key] = logged[0] if at_the_end else logged[-1]
+                run.notes.append(f" {key} is logged twice at the end: the first is read")
+            run.values[key] = logged[0] if at_the_end else logged[-1]
             epoch = float(self.epochs[places[-1]])
             if epoch.is_integer():
-                epochs[key] = int(epoch)
+                run.epochs[key] = int(epoch)
             before = key
-        return [*runs, _Run(values, epochs, (*_resumed(back), *notes))]
+        for run in runs:
+            if run.back:
+                places_back = shortened([*map(str, run.back)], 5)
+                run.notes.insert(
+                    0, f" resumed at {places_back}: what came after before is replaced"
+                )
+        return runs
 
     def _groups(self) -> list[tuple[int, list[int]]]:
         """The places of the cells of a step in a row, without the nan that fills sparse rows."""
@@ -217,28 +206,35 @@ class _Column:
 
     def _check_batches(self, groups: Sequence[tuple[int, list[int]]]) -> None:
         """Refuse a column in which most steps have several values."""
-        name, cells, where, by = self.name, self.cells, self.where, self.by
-        several = [
-            (key, places)
-            for key, places in groups
-            if len(places) > 1 and any(cells[place] != cells[places[0]] for place in places)
-        ]
+        several = [(k, p) for k, p in groups if any(self.cells[i] != self.cells[p[0]] for i in p)]
+        if not several:
+            return
+        key, places = max(several, key=lambda one: len(one[1]))
         # One step logged twice may be evaluated again after training; an epoch that never changes
         # is of many trainings of one epoch, and nobody can tell which row is which checkpoint.
-        if len(groups) == 1 and several and (by == "epoch" or len(several[0][1]) > 2):
+        if len(groups) == 1 and (self.by == "epoch" or len(places) > 2):
             raise InputError(
-                f"Expected {by}s that count on, but every one of the {len(several[0][1])} values "
-                f"of {name!r} in {where} is at {by} {groups[0][0]}, as where fit(epochs=1) is "
+                f"Expected {self.by}s that count on, but every one of the {len(places)} values of "
+                f"{self.name!r} in {self.where} is at {self.by} {key}, as where fit(epochs=1) is "
                 "called in a loop: pass initial_epoch to fit, or number the rows in that column.",
                 code="ambiguous",
             )
-        if len(groups) < 2 or 2 * len(several) <= len(groups):
-            return
-        key, places = max(several, key=lambda one: len(one[1]))
+        if len(groups) > 1 and 2 * len(several) > len(groups):
+            raise InputError(
+                f"Expected one value of {self.name!r} per evaluation, but {self.where} has "
+                f"{len(places)} at {key}, as of single batches: log the value on the whole "
+                "validation set.",
+                code="ambiguous",
+            )
+
+    def _number(self, cell: Any, key: int) -> float:
+        if is_number(cell) and not isinstance(cell, bool):
+            return float(cell)
+        comma = isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell)
         raise InputError(
-            f"Expected one value of {name!r} per evaluation, but {where} has {len(places)} at "
-            f"{key}, as of single batches: log the value on the whole validation set.",
-            code="ambiguous",
+            f"Expected a number{' with a decimal point' if comma else ''} in column {self.name!r}, "
+            f"but got {shown(cell)} at {key} in {self.where}: fix that cell.",
+            code="format",
         )
 
 
@@ -246,38 +242,14 @@ def _is_nan(cell: Any) -> bool:
     return cell.lower() == "nan" if isinstance(cell, str) else cell != cell
 
 
-def _resumed(back: Sequence[int]) -> tuple[str, ...]:
-    """A note on where a run went back to."""
-    if not back:
-        return ()
-    places = ", ".join(map(str, back[:MOST_PLACES]))
-    more = f" and {len(back) - MOST_PLACES} more" if len(back) > MOST_PLACES else ""
-    return (f" resumed at {places}{more}: what came after before is replaced",)
-
-
-def _number(cell: Any, name: str, key: int, where: str) -> float:
-    if isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell):
-        raise InputError(
-            f"Expected numbers with a decimal point in column {name!r}, but got {shown(cell)} at "
-            f"{key} in {where}: write the table with decimal points.",
-            code="format",
-        )
-    if isinstance(cell, bool) or not is_number(cell):
-        raise InputError(
-            f"Expected a number in column {name!r}, but got {shown(cell)} at {key} in {where}: fix "
-            "that cell.",
-            code="format",
-        )
-    return float(cell)
-
-
 def _joined(columns: Mapping[str, _Run], by: str, where: str) -> Evaluations:
     everywhere = set.intersection(*(set(run.values) for run in columns.values()))
     # Tables of sparse rows are sometimes filled with nan.
-    everywhere = {
-        k for k in everywhere if not all(isnan(run.values[k]) for run in columns.values())
-    }
-    steps = tuple(sorted(everywhere))
+    steps = tuple(
+        key
+        for key in sorted(everywhere)
+        if not all(isnan(run.values[key]) for run in columns.values())
+    )
     if not steps:
         raise InputError(
             f"Expected {listed(list(columns))} at the same {by}, but in a part of {where} they "
@@ -286,8 +258,7 @@ def _joined(columns: Mapping[str, _Run], by: str, where: str) -> Evaluations:
         )
     notes = [f"{by}{note}" for run in columns.values() for note in run.notes]
     for name, run in columns.items():
-        if len(run.values) > len(steps):
-            left = len(run.values) - len(steps)
+        if left := len(run.values) - len(steps):
             alone = "stands alone and is" if left == 1 else "stand alone and are"
             notes.append(f"{counted(left, 'value')} of {name} {alone} not read")
     epochs = {key: epoch for run in columns.values() for key, epoch in run.epochs.items()}
@@ -340,17 +311,7 @@ def shortest(table: FloatArray) -> FloatArray:
 def fractions(
     table: FloatArray, columns: Sequence[str], trainer: Trainer, where: str
 ) -> tuple[FloatArray, tuple[str, ...]]:
-    """Accuracies as fractions, and why they were percentages if they were.
-
-    Args:
-        table: one column of accuracies per validation set, [T, E].
-        columns: what these are called.
-        trainer: whose log it is.
-        where: the log, for messages.
-
-    Raises:
-        InputError: the unit is not clear.
-    """
+    """Accuracies [T, E] as fractions, and why they were percentages if they were."""
     reasons = [
         _percent_by(table[:, place], column, trainer, where) for place, column in enumerate(columns)
     ]
@@ -364,7 +325,8 @@ def fractions(
             f"and nothing says so of {columns[reasons.index('')]}: give columns in one unit.",
             code="ambiguous",
         )
-    return _hundredths(table), (f"accuracy in percent: {listed([*dict.fromkeys(reasons)])}",)
+    table = _exactly(table, lambda decimal: decimal.scaleb(-2))
+    return table, (f"accuracy in percent: {listed([*dict.fromkeys(reasons)])}",)
 
 
 def _percent_by(values: FloatArray, column: str, trainer: Trainer, where: str) -> str:
@@ -386,17 +348,13 @@ def _percent_by(values: FloatArray, column: str, trainer: Trainer, where: str) -
     return f"values up to {largest:g}"
 
 
-def _hundredths(table: FloatArray) -> FloatArray:
-    """Hundredths of the decimals as written: 58.78 becomes 0.5878, not 0.5878000000000001."""
-    return _exactly(table, lambda decimal: decimal.scaleb(-2))
-
-
 def complements(table: FloatArray) -> FloatArray:
     """1 minus decimals as written: 0.07 becomes 0.93, not 0.9299999999999999."""
     return _exactly(table, lambda decimal: 1 - decimal)
 
 
 def _exactly(table: FloatArray, change: Callable[[Decimal], Decimal]) -> FloatArray:
+    """Decimals as written, changed: 58.78 % becomes 0.5878, not 0.5878000000000001."""
     rows = table.tolist()
     return np.array(
         [[float(change(Decimal(repr(v)))) if isfinite(v) else v for v in row] for row in rows]
