@@ -123,7 +123,7 @@ def test_a_log_without_accuracy_is_chosen_from_by_its_loss(log: Path) -> None:
     assert (found["accuracy"], found["gap_pp"]) == (None, None)
     assert found["rule_reason"] == "there is no accuracy"
     text = said("select", log)
-    assert text.startswith("Use step 3 (2 in the log).")
+    assert text.startswith("Use step 2 (3 in names of checkpoints).")
     assert ["loss", "0.3", "the", "best", "of", "3", "checkpoints"] in [
         line.split() for line in text.splitlines()
     ]
@@ -137,8 +137,8 @@ def test_a_log_without_accuracy_is_chosen_from_by_its_score(log: Path) -> None:
     assert found["rule_reason"] == "there is no accuracy"
     assert run("select", log) == 0
     first = heard().out.splitlines()[0]
-    why = "within 1% of the best f1, of step 1, it has the lowest loss"
-    assert first == f"Use step 2 (1 in the log; {why})."
+    why = "within 1% of the best f1, of step 0, it has the lowest loss"
+    assert first == f"Use step 1 (2 in names of checkpoints; {why})."
 
 
 def test_a_log_without_accuracy_takes_another_constraint(log: Path) -> None:
@@ -167,4 +167,4 @@ def test_the_page_is_about_the_same_choice(table: Path, log: Path, tmp_path: Pat
     assert run("select", table, "--page", page, *asked, "--param", "ties=latest") == 0
     assert "Use step 400" in page.read_text()
     assert run("select", log, "--page", page) == 0
-    assert "Use step 2" in page.read_text()
+    assert "Use step 1" in page.read_text()

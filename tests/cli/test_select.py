@@ -56,7 +56,7 @@ def test_a_step_has_the_number_that_files_would_carry(tmp_path: Path) -> None:
         "epoch,accuracy,loss,val_accuracy,val_loss\n0,1,0,0.7,0.9\n1,1,0,0.9,0.4\n2,1,0,0.8,0.5\n"
     )
     text = said("select", log)
-    assert text.startswith("Use step 2 (1 in the log).")
+    assert text.startswith("Use step 1 (2 in names of checkpoints).")
     assert "Read val_accuracy and val_loss." in text
     assert "NLL" not in text  # the log says loss
     assert selection(log)["step"] == 1

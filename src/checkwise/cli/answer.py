@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from checkwise.cli import printing
@@ -59,13 +58,13 @@ def show_one(
     ``among`` says which of several it is, ``unmatched`` which files may be its checkpoints.
     """
     out = printing.console()
-    s = as_the_files_count(selection)
-    in_the_log = f"{selection.step} in the log" * (s.step != selection.step)
-    call, why = s.trajectory.call.format(step=s.step), instead(s)
+    s, run = selection, selection.trajectory
+    in_names = f"{s.step + run.names_ahead} in names of checkpoints" * bool(run.names_ahead)
+    call, why = run.call.format(step=s.step), instead(s)
     if place := s.path or call:
-        first = f"Use step {s.step}{in_brackets(in_the_log)}: {place}{in_brackets(why)}"
+        first = f"Use step {s.step}{in_brackets(in_names)}: {place}{in_brackets(why)}"
     else:
-        first = f"Use step {s.step}{in_brackets(in_the_log, why)}."
+        first = f"Use step {s.step}{in_brackets(in_names, why)}."
     out.print(first, style="bold")
     rows = scores(s)
     names, values = ([len(row[column]) for row in rows] for column in (0, 1))
@@ -99,30 +98,6 @@ def show_one(
             f"More: --table (every checkpoint), --open (a page), {sure}-v (all notes, the accuracy "
             "bound)."
         )
-
-
-def as_the_files_count(s: Selection) -> Selection:
-    """The same with steps as the trainer names its checkpoints, where the log counts otherwise."""
-    run = s.trajectory
-    ahead = run.names_ahead
-    if not ahead:
-        return s
-    more = f"as in the names of checkpoints, {ahead} more than in the log"
-    named = replace(
-        run,
-        steps=run.steps + ahead,
-        logged=run.logged and tuple(step + ahead for step in run.logged),
-        names_ahead=0,
-        own_best=run.own_best and (run.own_best[0], run.own_best[1] + ahead),
-        notes=tuple(
-            f"{note.partition(', from')[0]} {more}" if note.startswith("steps are") else note
-            for note in run.notes
-        ),
-    )
-    guard = s.guard
-    if guard is not None and guard.without is not None:
-        guard = replace(guard, without=guard.without + ahead)
-    return replace(s, trajectory=named, guard=guard)
 
 
 def _sentences(s: Selection) -> list[str]:
@@ -250,21 +225,20 @@ def show_many(
 ) -> None:
     """A row for every run, and what to do; ``one_of`` is what answers for one of them."""
     out = printing.console()
-    every = {name: as_the_files_count(one) for name, one in chosen.items()}
-    header, rows = _runs(every, best)
+    header, rows = _runs(chosen, best)
     left = ("", "run", "rule", "by", "checkpoint")
     out.print(printing.table(header, rows, left=left, bold=best))
-    for line in _shared(every, verbose=verbose):
+    for line in _shared(chosen, verbose=verbose):
         out.print(line)
     if verbose:
-        out.print(bounds_of(every.values(), alpha))
-    for name, s in every.items() if table else ():
+        out.print(bounds_of(chosen.values(), alpha))
+    for name, s in chosen.items() if table else ():
         out.print(f"\n{name}", style="bold")
         show_table(out, s)
     if best is None:
         out.print(f"These runs cannot be compared with each other: give {one_of} for one of them.")
         return
-    name, s = list(every.items())[best]
+    name, s = list(chosen.items())[best]
     where = f": {s.path}" if s.path else ""
     out.print(f"* the best of these is {name}, step {s.step}{where}. --best says why.")
 

@@ -310,7 +310,7 @@ def _write_page(found: Found, page: Path | None, *, opened: bool) -> list[str]:
 
     place = page or Path(tempfile.mkdtemp(prefix="checkwise-")) / "report.html"
     name = str(found.source) if found.alone else f"{found.source}: {found.key.label}"
-    write_page(answer.as_the_files_count(found.selection), place, name)
+    write_page(found.selection, place, name)
     if not opened:
         return [f"The page is {place.resolve()}"]
     printing.open_page(place)

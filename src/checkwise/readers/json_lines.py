@@ -134,8 +134,8 @@ def read_lines(path: Path) -> tuple[list[Line], tuple[str, ...]]:
     return list(lines), lines.notes
 
 
-def flattened(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested fields under names with slashes.
+def flattened(fields: Mapping[str, Any], where: object = "a record") -> dict[str, Any]:
+    """Nested fields under names with slashes; refused where two come to one name and differ.
 
     Example:
         >>> flattened({"val": {"acc": 0.5, "loss": {"ce": 1.0}}, "lr": 0.1})
@@ -145,10 +145,17 @@ def flattened(fields: Mapping[str, Any]) -> dict[str, Any]:
     waiting: list[tuple[str, Mapping[str, Any]]] = [("", fields)]
     for prefix, level in waiting:  # grows while it is read: a record may nest deeper than calls may
         for name, value in level.items():
+            full = f"{prefix}{name}"
             if isinstance(value, Mapping):
-                waiting.append((f"{prefix}{name}/", value))
+                waiting.append((f"{full}/", value))
+            elif full in flat and repr(flat[full]) != repr(value) and flat[full] != value:
+                raise InputError(
+                    f"Expected {shown(full)} once, but {where} has {shown(flat[full])}, nested or "
+                    f"by that name, and {shown(value)}: keep the one that counts.",
+                    code="ambiguous",
+                )
             else:
-                flat[f"{prefix}{name}"] = value
+                flat.setdefault(full, value)
     return flat
 
 

@@ -184,7 +184,7 @@ def _log(
     """The log whose rows are JSON objects; values inside a value are named ``outer/inner``."""
     is_column: dict[str, bool] = {}  # which no column of lists is
     for line in lines:
-        for name, cell in flattened(line.fields).items():
+        for name, cell in flattened(line.fields, f"{path} record {line.number}").items():
             is_column[name] = is_column.get(name, False) or not isinstance(cell, list)
     header = [name for name in is_column if is_column[name]]
     if not header:

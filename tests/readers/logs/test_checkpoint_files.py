@@ -562,11 +562,12 @@ def test_the_number_that_is_printed_is_that_of_the_file(
         main(["select", str(tmp_path), "--rule", "source-acc"])
     printed = capsys.readouterr().out
     run = cw.load(tmp_path)
-    if run.paths is None:
-        assert re.match(rf"Use step {step}\b", printed)
-    else:
-        chosen = cw.select(run, "source-acc")
-        assert chosen.step == step
+    chosen = cw.select(run, "source-acc")
+    assert re.match(rf"Use step {chosen.step}\b", printed)
+    assert chosen.step + run.names_ahead == step
+    if run.names_ahead:
+        assert f"({step} in names of checkpoints" in printed
+    if run.paths is not None:
         assert re.search(rf"(?<![0-9])0*{step}\.[a-z]+$", printed, re.MULTILINE)
 
 

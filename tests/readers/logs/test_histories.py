@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import checkwise as cw
+from checkwise.cli import main
 from tests.material import __file__ as here
 from tests.refusals import refused
 from tests.requirements import package
@@ -255,3 +256,16 @@ def test_a_regression_of_catboost() -> None:
     chosen = cw.select(cw.load(MORE / "catboost"))
     assert (chosen.rule, chosen.step) == ("pure-RMSE", 68)
     assert "probabilit" not in chosen.explain().lower()
+
+
+def test_a_history_counts_alike_in_memory_in_a_file_and_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = {"loss": [3, 2, 1], "val_accuracy": [0.5, 0.7, 0.6], "val_loss": [1, 0.8, 0.9]}
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps(history))
+    in_memory = cw.select(cw.Trajectory.from_history(history))
+    assert cw.select(cw.load(path)).step == in_memory.step == 1
+    with pytest.raises(SystemExit):
+        main(["select", str(path)])
+    assert capsys.readouterr().out.startswith("Use step 1 (2 in names of checkpoints).")

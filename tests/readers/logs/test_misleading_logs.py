@@ -107,7 +107,7 @@ def test_rows_sorted_as_text_are_put_in_order(tmp_path: Path) -> None:
 
 def test_rows_in_no_order_are_refused(tmp_path: Path) -> None:
     rows = [f"{step},0.5" for step in (100, 300, 200, 500, 400)]
-    with refused("format: 300 … 200"):
+    with refused("format: 200"):
         cw.load(_csv(tmp_path, "\n".join(["step,val_acc", *rows]) + "\n"))
 
 
@@ -393,3 +393,17 @@ def test_an_error_rate_is_subtracted_as_a_decimal(tmp_path: Path) -> None:
     rows = "".join(f"{step},{rate:g}\n" for step, rate in enumerate(rates))
     run = cw.load(_csv(tmp_path, f"epoch,val_error_rate\n{rows}"))
     assert run.values["accuracy"][:, 0].tolist() == [(1000 - 5 * k) / 1000 for k in range(40)]
+
+
+def test_a_value_nested_and_by_its_whole_name_may_not_differ(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    for twin, is_same in ((0.5, True), (0.9, False), (float("nan"), False)):
+        records = [
+            {"epoch": k, "val": {"acc": 0.5, "loss": 1 - k / 9}, "val/acc": twin} for k in range(3)
+        ]
+        path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+        if is_same:
+            assert cw.load(path).values["accuracy"].ravel().tolist() == [0.5] * 3
+            continue
+        with refused("ambiguous: val/acc … 0.5 … log.jsonl record 1"):
+            cw.load(path)
