@@ -22,6 +22,7 @@ def train(folder: Path) -> None:
     """Go on after the last record, and once replace a record."""
     journal = folder / "checkwise.jsonl"
     with cw.LiveSelector(journal=journal, calibrator="ts-soften") as live:
+        live.resume(max(live.steps, default=0))
         for step, domains in MADE.items():
             if step not in live.steps:
                 live.add(step, domains)

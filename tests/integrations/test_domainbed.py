@@ -108,12 +108,12 @@ def test_anything_else_is_refused_by_name(
     ("changed", "message"),
     [
         ({"model_dict": None}, "format: model_dict"),
-        ({"args": {}}, "missing: dataset"),
+        ({"args": {}}, "format: args.dataset … None"),
         ({"args": {**ARGS, "test_envs": 3}}, "format: test_envs"),
         ({"args": {**ARGS, "test_envs": ["1"]}}, "format: test_envs"),
-        ({"args": {**ARGS, "dataset": 5}}, "format: a name … dataset"),
-        ({"args": {**ARGS, "holdout_fraction": 1.2}}, "format: a fraction … holdout"),
-        ({"args": {**ARGS, "seed": None}}, "format: a number … seed"),
+        ({"args": {**ARGS, "dataset": 5}}, "format: args.dataset … 5"),
+        ({"args": {**ARGS, "holdout_fraction": 1.2}}, "format: args.holdout_fraction … 1.2"),
+        ({"args": {**ARGS, "seed": None}}, "format: args.seed"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, changed: dict[str, Any], message: str) -> None:

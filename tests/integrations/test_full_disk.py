@@ -31,12 +31,12 @@ def train(folder: Path, *, resumed: bool = False) -> tuple[int, ...]:
     try:
         newest = checkpoints.newest_file(folder)
         plan = checkpoints.open(folder, None if newest is None else str(newest))
-        checkpoints.check_continues(told=resumed)
+        checkpoints.begin(told=resumed, planned=0, size=0)
         for step, sets in SAID.items():
             if plan.number is not None and step <= plan.number:
                 continue
             outcome = checkpoints.weigh(step, sets)
-            planned = checkpoints.plan(step, outcome, partial(_name, folder / f"{step}.ckpt"))
+            planned = checkpoints.plan(outcome, partial(_name, folder / f"{step}.ckpt"))
             with checkpoints.saving(planned):
                 Path(planned.part).write_text("weights")
             checkpoints.commit(outcome, planned)
@@ -96,7 +96,7 @@ def test_a_writer_that_quotes_the_system_is_understood(
     folder.open(tmp_path)
     step, sets = next(iter(SAID.items()))
     outcome = folder.weigh(step, sets)
-    plan = folder.plan(step, outcome, lambda _: str(tmp_path / "a.weights.h5"))
+    plan = folder.plan(outcome, lambda _: str(tmp_path / "a.weights.h5"))
     with pytest.raises(cw.InputError, match="free some space") as refused, folder.saving(plan):
         raise error("can't close file (errno = 28,\nerror message = 'No space left on device')")
     assert refused.value.code == "system"

@@ -361,9 +361,8 @@ def test_members_of_an_average_and_trackers_as_with_the_other_callbacks(
         ({"dirpath": "gs://bucket/run"}, "a folder of this machine"),
         ({"held_out": "c"}, "'c'"),
         ({"sets": {}}, "at least one validation set"),
-        ({"sets": {"a": (np.zeros((0, 6)), [])}}, "at least one example .* 'a'"),
         ({"sets": {"a": iter([])}}, "gone through again"),
-        ({"sets": {"a": 3}}, "Expected .inputs, labels. or a data set"),
+        ({"sets": {"a": 3}}, "gone through again"),
         ({"sets": {"test": SETS["a"]}}, "test"),
     ],
 )
@@ -384,7 +383,7 @@ class Untrained(keras.callbacks.Callback):  # type: ignore[misc, unused-ignore]
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sets": {"a": []}, "kind": "logits"}, "value"),
+        ({"sets": {"a": examples(0, 1)}}, "empty: 'a'"),
         ({"sets": {"a": (SETS["a"][0], SETS["a"][1] + 7)}}, "value: 0 … 2"),
         ({"sets": {"a": (SETS["a"][0], SETS["a"][1] + 0.5)}}, "value: one-hot"),
         ({"kind": "probs"}, "value"),

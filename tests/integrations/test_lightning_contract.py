@@ -23,7 +23,13 @@ from lightning.pytorch.callbacks import Callback, Checkpoint, ModelCheckpoint
 
 import checkwise as cw
 from checkwise.integrations.lightning import ReliabilityCheckpoint
-from tests.integrations.lightning_models import Classifier, fit, training_set, validation_sets
+from tests.integrations.lightning_models import (
+    Classifier,
+    fit,
+    trainer,
+    training_set,
+    validation_sets,
+)
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +77,7 @@ def test_it_is_a_model_checkpoint_with_all_that_loggers_read(tmp_path: Path) -> 
 
 def test_nothing_private_of_the_base_class_is_replaced() -> None:
     own = set(vars(ReliabilityCheckpoint)) | {
-        "_domains", "_outputs", "_partial", "_options", "_checkpoints", "_sums", "_outcome",
+        "_domains", "_outputs", "_options", "_checkpoints", "_sums", "_outcome",
         "_resumes", "_saved_in", "_trained_in", "_newest", "_followed",
     }  # fmt: skip
     base = set(dir(ModelCheckpoint)) | set(vars(ModelCheckpoint()))
@@ -187,6 +193,43 @@ def test_lightning_cli_builds_it_from_yaml(
     assert made.selection.step == cw.select(run, "ac-nc", delta_pp=2, weights={"a": 1, "b": 2}).step
     np.testing.assert_allclose(made.selection.trajectory.values["nll"], run.values["nll"], 1e-6)
     assert Path(made.best_model_path).parent == tmp_path / "run"
+
+
+def test_hydra_builds_it_from_yaml_and_says_the_disk_before_the_first_batch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    available("hydra")
+    from hydra import compose, initialize_config_dir
+    from hydra.utils import instantiate
+
+    (tmp_path / "config.yaml").write_text(
+        "callbacks:\n"
+        "  checkpoint:\n"
+        "    _target_: checkwise.integrations.lightning.ReliabilityCheckpoint\n"
+        f"    dirpath: {tmp_path / 'run'}\n"
+        "    delta_pp: 1\n"
+        "    domains: [a, b]\n"
+        "    outputs: forward\n"
+        "    weights: {a: 1, b: 2}\n"
+        "    keep: {_target_: checkwise.selection.KeepLast, n: 2}\n"
+    )
+    with initialize_config_dir(str(tmp_path), version_base=None):
+        config = compose("config", overrides=["callbacks.checkpoint.delta_pp=2"])
+    made: Any = instantiate(config.callbacks)["checkpoint"]
+    assert isinstance(made, ReliabilityCheckpoint)
+
+    class Early(Callback):
+        def on_train_batch_start(self, *_: Any) -> None:
+            self.said = getattr(self, "said", "") + capsys.readouterr().err
+
+    early = Early()
+    running = trainer(tmp_path, early, made, max_epochs=3)
+    running.fit(Trained())
+    assert "a checkpoint takes about 84 bytes" in early.said  # 6 * 3 + 3 weights
+    assert "at most 3, 252 bytes" in early.said
+    assert made.selection is not None
+    assert made.selection.params["delta_pp"] == 2
+    assert made.selection.trajectory.domains == ("a", "b")
 
 
 @pytest.mark.parametrize("when", [True, "all"])

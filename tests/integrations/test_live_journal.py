@@ -340,6 +340,30 @@ def test_what_came_after_the_step_of_a_resume_is_forgotten(tmp_path: Path) -> No
     assert cw.LiveSelector(delta_pp=1, journal=journal).steps == ()
 
 
+def test_another_training_with_the_same_journal_is_refused(tmp_path: Path) -> None:
+    """Its first step is not after the last; what was only done again is no other training."""
+    journal = tmp_path / "j"
+    with cw.LiveSelector(journal=journal) as live:
+        for step in (1, 2):
+            live.add(step, plain(0.8))
+        live.add(3, {"val": {"accuracy": float("nan"), "n": 200}})  # diverged
+    before = journal.read_bytes()
+    with cw.LiveSelector(journal=journal) as live:
+        for step in (1, 3):
+            with refused(f"exists: after 3 … got step {step} … resume(0)"):
+                live.add(step, plain(0.7))
+        assert journal.read_bytes() == before
+        live.add(1, plain(0.8))
+        live.add(3, {"val": {"accuracy": float("nan"), "n": 200}})
+        live.add(4, plain(0.9))
+        live.add(4, plain(0.7))  # its own step
+        assert live.steps == (1, 2, 3, 4)
+    with cw.LiveSelector(journal=journal) as live:
+        live.resume(0)
+        live.add(1, plain(0.7))
+        assert live.steps == (1,)
+
+
 def test_a_resume_from_before_a_deletion_leaves_out_what_is_gone(tmp_path: Path) -> None:
     """Step 30 made 10 and 20 infeasible; without it they would be near-best, but are gone."""
     with cw.LiveSelector(delta_pp=1, journal=tmp_path / "j") as live:

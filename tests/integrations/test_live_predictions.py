@@ -187,6 +187,7 @@ def test_a_step_added_again_replaces_its_predictions(tmp_path: Path) -> None:
     live_run(tmp_path, made)
     other = {name: (-z, y) for name, (z, y) in made[300].items()}
     with cw.LiveSelector(journal=tmp_path / "checkwise.jsonl", predictions=True) as live:
+        live.resume(max(live.steps))
         live.add(300, other)
         assert live.selection is not None
         examples = live.selection.trajectory.examples

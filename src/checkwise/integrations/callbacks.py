@@ -6,17 +6,17 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from checkwise.calibrators import DEFAULT, get_calibrator
-from checkwise.errors import InputError
+from checkwise.errors import CheckwiseWarning, InputError
 from checkwise.integrations.live import LiveSelector, predictions_folder
 from checkwise.integrations.tracker import Log, Tracker, report_to
+from checkwise.integrations.validation import Kind, ValidationSums, sets_to_read
 from checkwise.metrics import BANDWIDTH, BINS
 from checkwise.selection import (
     MEMBERS_DELTA_PP,
@@ -29,10 +29,11 @@ from checkwise.selection import (
     Policy,
     RunSoFar,
     parts,
-    tolerance,
 )
 from checkwise.store import FileState
 from checkwise.words import bytes_shown, counted, listed, shown
+
+SINGLE: Final = "validation"  # the name of a validation set where there is one, without a name
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,29 @@ class Options:
         """Whether predictions are kept."""
         return bool(self.predictions) or self.calibrator is not None
 
+    def sums(
+        self,
+        name: str,
+        *,
+        ordered: bool,
+        kind: Kind = "logits",
+        own_rows: int | None = None,
+    ) -> ValidationSums:
+        """An empty validation set; where it is ``ordered`` its examples are known again."""
+        return ValidationSums(
+            name,
+            self.bins,
+            self.bandwidth,
+            own_rows,
+            kind=kind,
+            examples=self.needs_examples or ordered,
+            logits=self.needs_logits,
+        )
+
+    def sets_to_read(self, names: Sequence[str], where: str) -> tuple[str, ...]:
+        """The names of the sets to choose by; the others are held out, and must not be read."""
+        return sets_to_read(names, self.held_out, self.sources, where=where)
+
     def selector(self, journal: Path | None = None, **where: Any) -> LiveSelector:
         """An empty selection, or that of a journal, with what is kept beside it."""
         if journal is not None:
@@ -127,15 +151,21 @@ class Options:
         within = self.average_within_pp
         return live.members(k, delta_pp=MEMBERS_DELTA_PP if within is None else within)
 
-    def say_disk(self, live: LiveSelector, planned: int) -> None:
-        """After the first save, say how much disk the checkpoints near the best may take."""
-        if len(live.checkpoints) != 1 or planned < 2:
+    def say_disk(self, live: LiveSelector, folder: Path, *, planned: int, size: int) -> None:
+        """At the start of a training, say how much disk the checkpoints near the best may take.
+
+        A checkpoint takes what one that is there takes, or else about ``size``.
+        """
+        for path in live.checkpoints.values():
+            size = FileState.of(path).bytes
+        if planned < 2 or not size:
             return
-        (path,) = live.checkpoints.values()
-        size, free = FileState.of(path).bytes, shutil.disk_usage(path.parent).free
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+        free = shutil.disk_usage(there).free
         print(
-            f"checkwise: a checkpoint takes {bytes_shown(size)}. Those near the best stay: at most "
-            f"{planned}, {bytes_shown(planned * size)}, if all are; {bytes_shown(free)} are free.",
+            f"checkwise: a checkpoint takes about {bytes_shown(size)}. Those near the best stay: "
+            f"at most {planned}, {bytes_shown(planned * size)}, if all are; {bytes_shown(free)} "
+            "are free.",
             file=sys.stderr,
         )
 
@@ -151,9 +181,7 @@ class Options:
         ``deploy`` reads weights of PyTorch alone, so for Keras it is a function. ``deploy`` fits
         the calibrator to the average's own logits: that of one checkpoint would not do for it.
         """
-        assert self.average_within_pp is not None
-        exact = isinstance(self.average_within_pp, str | Decimal | Fraction)
-        text = str(self.average_within_pp) if exact else repr(self.average_within_pp)
+        text = str(self.average_within_pp)
         named = (
             f"checkwise: {counted(len(steps), 'checkpoint')} for an average: "
             f"{'step' if len(steps) == 1 else 'steps'} {listed([str(step) for step in steps])}."
@@ -162,10 +190,8 @@ class Options:
             call = f"load_chosen({str(folder)!r}, average_within_pp={text})"
             return f"{named} Load it with checkwise.integrations.keras.{call}."
         other = "" if self.calibrator in (None, DEFAULT) else f" --calibrator {self.calibrator}"
-        usual = tolerance(self.average_within_pp) == tolerance(MEMBERS_DELTA_PP)
-        within = "" if usual else f" --within-pp {text}"
-        place = shlex.quote(str(folder))
-        command = f"checkwise deploy {place} --average all{within}{other} -o MODEL"
+        options = f"--average all --within-pp {text}{other}"
+        command = f"checkwise deploy {shlex.quote(str(folder))} {options} -o MODEL"
         return f"{named} Deploy it with `{command}`, or with `--average weights`."
 
 
@@ -194,6 +220,40 @@ class KeepChoosable(Policy):
     def why(self, step: int, live: RunSoFar) -> str:
         """Of a step that it keeps."""
         return "resumed from" if step in self.stay else "may be chosen, or kept on request"
+
+
+def torch_bytes(model: Any, optimizers: Iterable[Any]) -> int:
+    """About what a checkpoint takes: weights, and what optimizers will keep of each weight."""
+    total = _bytes([*model.parameters(), *model.buffers()])
+    for optimizer in optimizers:
+        defaults = getattr(optimizer, "defaults", {})  # those of DeepSpeed have none
+        copies = 2 if "betas" in defaults else int(bool(defaults.get("momentum")))
+        groups = optimizer.param_groups if copies else ()
+        total += copies * _bytes(weight for group in groups for weight in group["params"])
+    return total
+
+
+def _bytes(tensors: Iterable[Any]) -> int:
+    from torch.nn.parameter import is_lazy
+
+    return sum(one.numel() * one.element_size() for one in tensors if not is_lazy(one))
+
+
+def local_folder(path: str | os.PathLike[str]) -> Path:
+    """A folder of this machine, where what is saved is synced before others are deleted."""
+    if "://" in str(path) or not str(path):
+        raise InputError(f"Expected a folder of this machine as dirpath, but got {shown(path)}.")
+    return Path(os.path.abspath(path))
+
+
+def warn_unchanged() -> None:
+    """Of a validation without an optimizer step since the one before."""
+    warnings.warn(
+        "No optimizer step since the last checkpoint: the weights are the same, and are not saved "
+        "again.",
+        CheckwiseWarning,
+        stacklevel=3,
+    )
 
 
 def check_function(function: Any, name: str, form: str) -> None:

@@ -1,6 +1,8 @@
 """DomainBed: outputs of its checkpoints on source validation, and a method of model selection.
 
-Your checkout of DomainBed does the work: it has to be importable, as with ``PYTHONPATH``.
+Your checkout of DomainBed does the work: it has to be importable, as with ``PYTHONPATH``. Its
+checkpoints, ``model_step100.pkl``, are pickles, and opened without running what is inside: only
+tensors, plain values and NumPy scalars, which its random hyperparameters are, are let through.
 """
 
 from __future__ import annotations
@@ -11,15 +13,18 @@ import random
 import re
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from checkwise.errors import InputError, naming_extras
-from checkwise.integrations.domainbed_checkpoint import Checkpoint, read_checkpoint
 from checkwise.readers import load
 from checkwise.selection import DEFAULT_RULE, Choice, Selection, select
+from checkwise.words import listed, shown
 
 __all__ = ["Checkpoint", "outputs", "read_checkpoint", "selection_method", "source_domains"]
 
@@ -27,8 +32,128 @@ DATA: Final = "CHECKWISE_DOMAINBED_DATA"  # where the data are, if not where the
 _BATCH: Final = 64
 _ENV: Final = re.compile(r"env(0|[1-9][0-9]{0,3})")
 _FIELD: Final = re.compile(r"(?:fd_)?env(\d+)_")
+# The module in which NumPy keeps its scalars had another name before version 2.
+_SCALAR: Final = np.float64(0).__reduce__()[0]
+_SCALAR_NAMES: Final = ("numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar")
+_NUMPY: Final[list[Any]] = [
+    *((_SCALAR, name) for name in _SCALAR_NAMES),
+    np.dtype,
+    *(type(np.dtype(kind)) for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "U1")),
+    type(np.dtype("?")),
+]
+# What a checkpoint holds, and the arguments of its training.
+_KEYS: Final = {
+    "args": Mapping,
+    "model_input_shape": tuple,
+    "model_num_classes": int,
+    "model_num_domains": int,
+    "model_hparams": Mapping,
+    "model_dict": Mapping,
+}
+_ARGS: Final[Mapping[str, tuple[type, ...]]] = {
+    "dataset": (str,),
+    "algorithm": (str,),
+    "test_envs": (list, tuple),
+    "trial_seed": (int,),
+    "holdout_fraction": (int, float),
+    "seed": (int,),
+}
 
 Predictions = Callable[[Mapping[str, Any]], str | os.PathLike[str]]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What DomainBed saved of a training.
+
+    Attributes:
+        args: the arguments of ``domainbed.scripts.train``.
+        hparams: the hyperparameters.
+        input_shape, classes, domains: what the algorithm is built for.
+        state: its ``state_dict``.
+    """
+
+    args: dict[str, Any]
+    hparams: dict[str, Any]
+    input_shape: tuple[int, ...]
+    classes: int
+    domains: int
+    state: dict[str, Any]
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """The environments that are held out."""
+        return tuple(self.args["test_envs"])
+
+
+def read_checkpoint(path: str | Path) -> Checkpoint:
+    """Open a checkpoint of DomainBed, unless it holds more than tensors and plain values."""
+    with naming_extras():
+        import torch
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(
+            f"Expected a checkpoint of DomainBed, but there is no file at {path}.", code="missing"
+        )
+    try:
+        with torch.serialization.safe_globals(_NUMPY):
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # what a damaged file leads to inside torch has no common kind
+        raise _refused(path, error) from None
+    return _checked(content, path)
+
+
+def _refused(path: Path, error: Exception) -> InputError:
+    import torch
+
+    try:
+        with torch.serialization.safe_globals(_NUMPY):
+            unsafe = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    except Exception:
+        unsafe = []
+    if unsafe:
+        return InputError(
+            f"Expected tensors, plain values and NumPy scalars, but {path} holds "
+            f"{listed(sorted(unsafe))}: loading that could run code of a stranger, so the "
+            "file was not opened.",
+            code="unsupported",
+        )
+    reason = " ".join(str(error).split())
+    return InputError(
+        f"Expected a checkpoint of DomainBed, but {path} is none: {reason:.120}", code="format"
+    )
+
+
+def _checked(content: Any, path: Path) -> Checkpoint:
+    for key, kind in _KEYS.items():
+        value = content.get(key) if isinstance(content, Mapping) else None
+        if not isinstance(value, kind):
+            raise InputError(
+                f"Expected {key} in a checkpoint of DomainBed, but {path} has {shown(value)}: name "
+                "a file that `domainbed.scripts.train --save_model_every_checkpoint` wrote.",
+                code="format",
+            )
+    args = dict(content["args"])
+    wrong = [name for name, kinds in _ARGS.items() if type(args.get(name)) not in kinds]
+    if "test_envs" not in wrong and not all(type(i) is int and i >= 0 for i in args["test_envs"]):
+        wrong.append("test_envs")
+    if "holdout_fraction" not in wrong and not 0 <= args["holdout_fraction"] < 1:
+        wrong.append("holdout_fraction")
+    if wrong:
+        raise InputError(
+            f"Expected args.{wrong[0]} as DomainBed writes it, but {path} has "
+            f"{shown(args.get(wrong[0]))}: it was changed after the training, or another version "
+            "wrote it.",
+            code="format",
+        )
+    return Checkpoint(
+        args=args,
+        hparams=dict(content["model_hparams"]),
+        input_shape=tuple(content["model_input_shape"]),
+        classes=content["model_num_classes"],
+        domains=content["model_num_domains"],
+        state=dict(content["model_dict"]),
+    )
 
 
 def source_domains(path: str | Path) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from checkwise.errors import CheckwiseError, InputError
 from checkwise.integrations.callbacks import Options
 from checkwise.integrations.live import LiveSelector
-from checkwise.integrations.tracker import Log, measured
+from checkwise.integrations.tracker import measured
 from checkwise.selection import LiveSelection, Selection
 from checkwise.store import (
     KERAS,
@@ -43,14 +43,9 @@ _SAFE: Final = "the choice and the newest checkpoint before are whole"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What follows if a checkpoint is added.
+    """What follows if the entries of a checkpoint are recorded under a number.
 
-    Attributes:
-        number: the step under which it is recorded.
-        entries: its metrics per domain.
-        choice: the step that is chosen then.
-        scores: step → score, of every step that may still be chosen.
-        logged: metrics per domain and the choice, by name.
+    ``scores`` are of every step that may still be chosen then; ``logged`` are metrics by name.
     """
 
     number: int
@@ -65,15 +60,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Plan:
-    """Paths; an empty one where there is none.
+    """Under which number a checkpoint is recorded, and paths; an empty one where there is none.
 
-    Attributes:
-        number: the step under which the checkpoint is recorded; None where there is no checkpoint.
-        path: where the checkpoint goes.
-        part: where it is written until it is whole.
-        best: the chosen checkpoint.
-        last: the link to the newest.
-        scores: path → score, of every checkpoint that may still be chosen.
+    It is written to ``part`` and goes to ``path`` once it is whole. ``best`` is the chosen
+    checkpoint, ``last`` the link to the newest, ``scores`` are by the path of what may be chosen.
     """
 
     number: int | None = None
@@ -105,7 +95,6 @@ class CheckpointFolder:
         self._folder = Path()
         self._newest: int | None = None
         self._continues = False
-        self.planned = 0  # how many checkpoints the training may make, where that is known
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_live": None}  # a journal has one writer
@@ -119,12 +108,10 @@ class CheckpointFolder:
         """The steps of an average if training stopped now, all or ``k`` spread over them."""
         return () if self._live is None else self.options.members(self._live, k)
 
-    def open(self, folder: Path, resumed: str | None = None) -> Plan:
+    def open(self, folder: Path, resumed: str | os.PathLike[str] | None = None) -> Plan:
         """Rebuild everything from the journal and finish what was cut off.
 
-        Args:
-            folder: where the checkpoints are.
-            resumed: the checkpoint that it goes on from.
+        ``resumed`` is the checkpoint that training goes on from.
         """
         self.close()
         self._folder = folder
@@ -144,16 +131,19 @@ class CheckpointFolder:
         self.prune(found)
         return self._planned(live.choice, _scores(live), live.checkpoints, self._newest)
 
-    def check_continues(self, *, told: bool) -> None:
-        """Refuse records of another training.
+    def begin(self, *, told: bool, planned: int, size: int) -> None:
+        """Refuse records of another training, unless told that training goes on from elsewhere.
 
-        Args:
-            told: whether training is known to go on, although from a checkpoint elsewhere.
+        Then say what disk ``planned`` checkpoints of some ``size`` may take, where that is known.
         """
-        if not (told or self._continues):
-            check_new(
-                self._opened, self._folder / JOURNAL, f"{self._go_on}, or choose another dirpath"
-            )
+        live = self._opened
+        if told or self._continues:
+            # From an older checkpoint, too: `_number` keeps what came after it.
+            live.resume(max((*live.steps, *live.checkpoints), default=0))
+        else:
+            go_on = f"{self._go_on}, or choose another dirpath"
+            check_new(live, self._folder / JOURNAL, go_on)
+        self.options.say_disk(live, self._folder, planned=planned, size=size)
 
     def newest_file(self, folder: Path) -> Path | None:
         """The newest checkpoint in a folder, by its link; None if there is none."""
@@ -173,42 +163,37 @@ class CheckpointFolder:
     def weigh(self, step: int, entries: Mapping[str, Any], *, again: bool = False) -> Outcome:
         """What is chosen if the checkpoint of a step is added; nothing is written.
 
-        Args:
-            step: the training step.
-            entries: metrics per domain.
-            again: the checkpoint is the newest one, measured again.
+        ``again``: it is the newest one, measured again.
         """
         number = self._newest if again and self._newest is not None else self._number(step)
         ahead = self._opened.preview(number, entries)
-        logged = _logged(ahead, number, self.options.log)
+        logged: dict[str, float] = {}
+        if (chosen := ahead.selection) is not None:
+            run = chosen.trajectory
+            row = run.steps.tolist().index(number)
+            logged = measured(run, row, ahead.looks_at, self.options.log)
+            logged |= {"choice": float(chosen.step), "score": chosen.score}
         return Outcome(number, entries, ahead.choice, _scores(ahead), logged)
 
-    def plan(self, step: int, outcome: Outcome | None, name: Name) -> Plan:
-        """Where the checkpoint of a step goes, and what is chosen once it is there.
+    def plan(self, outcome: Outcome, name: Name) -> Plan:
+        """Where a checkpoint goes, and what is chosen once it is there.
 
-        Args:
-            step: the training step.
-            outcome: from ``weigh``; None if it is not recorded.
-            name: ``name(None)`` is the file for it, ``name(1)`` … if that exists.
+        ``name(None)`` is its file, ``name(1)`` … where that exists.
         """
-        live = self._opened
-        number = outcome.number if outcome else self._number(step)
-        place = Place(_free(name))
+        version: int | None = None
+        while os.path.lexists(path := name(version)):
+            version = (version or 0) + 1
+        place = Place(Path(path))
         with self._writing():
             place.announce()
-        choice, scores = (
-            (outcome.choice, outcome.scores) if outcome else (live.choice, _scores(live))
-        )
-        files = {**live.checkpoints, number: place.path}
-        return self._planned(choice, scores, files, number, place)
+        files = {**self._opened.checkpoints, outcome.number: place.path}
+        return self._planned(outcome.choice, outcome.scores, files, outcome.number, place)
 
     @contextmanager
     def saving(self, plan: Plan, *, first: bool = True) -> Iterator[None]:
         """Around the save itself: one that fails leaves nothing, and a full disk is said.
 
-        Args:
-            plan: from ``plan``.
-            first: whether this is the process that decides.
+        ``first``: whether this is the process that decides.
         """
         try:
             with writing(Path(plan.path).parent, Path(plan.path).name, then=_SAFE):
@@ -219,17 +204,14 @@ class CheckpointFolder:
                     Place(Path(plan.path)).abandon(self._opened.home)
             raise
 
-    def commit(self, outcome: Outcome | None, plan: Plan) -> None:
+    def commit(self, outcome: Outcome, plan: Plan) -> None:
         """After the save: give the file its name, and write it down."""
         live, place = self._opened, Place(Path(plan.path))
-        assert plan.number is not None
         with self._writing():
             place.finish()
-            live.saved(plan.number, place.path)
-            self.options.say_disk(live, self.planned)
-            if outcome is not None:
-                live.add(plan.number, outcome.entries)
-            self._newest = plan.number
+            live.saved(outcome.number, place.path)
+            live.add(outcome.number, outcome.entries)
+            self._newest = outcome.number
             self._link()
             place.settle()
 
@@ -287,13 +269,7 @@ def check_new(
 
     A process that was killed within its first save may have left a record, but no checkpoint:
     nobody can go on from there, so the training may start again. So it may where all checkpoints
-    are known to be gone.
-
-    Args:
-        live: what the journal holds.
-        journal: its file.
-        go_on: what to do, in a few words.
-        there: the steps whose checkpoints are in the folder, where that is known.
+    are known to be gone: ``there`` are those in the folder.
     """
     left = len(live.steps) > 1 if there is None else not set(live.steps).isdisjoint(there)
     if live.checkpoints or left:
@@ -306,14 +282,6 @@ def check_new(
     live.resume(0)
 
 
-def _free(name: Name) -> Path:
-    """The first name that nothing has."""
-    version: int | None = None
-    while os.path.lexists(path := name(version)):
-        version = (version or 0) + 1
-    return Path(path)
-
-
 def _scores(live: LiveSelection) -> dict[int, float]:
     selection = live.selection
     if selection is None:
@@ -322,23 +290,9 @@ def _scores(live: LiveSelection) -> dict[int, float]:
     return {step: float(scores[step]) for step in live.keep if step in scores}
 
 
-def _logged(live: LiveSelection, step: int, log: Log) -> dict[str, float]:
-    """Metrics of a step per set, and the choice; nothing that is not finite."""
-    selection = live.selection
-    if selection is None:
-        return {}
-    run = selection.trajectory
-    logged = measured(run, run.steps.tolist().index(step), live.looks_at, log)
-    return {**logged, "choice": float(selection.step), "score": selection.score}
-
-
 @dataclass(frozen=True)
 class Place:
-    """Where a checkpoint is saved.
-
-    Args:
-        path: the name that it gets when it is whole.
-    """
+    """Where a checkpoint is saved: ``path`` is the name that it gets when it is whole."""
 
     path: Path
 
@@ -376,7 +330,7 @@ class Place:
     def abandon(self, home: Home) -> None:
         """After a save that failed, or was cut off."""
         delete_checkpoint(self.part, home)
-        self.announcement.unlink(missing_ok=True)
+        self.settle()
 
     @property
     def is_as_announced(self) -> bool:
@@ -392,11 +346,6 @@ def clean_up(folder: Path, home: Home, goes_on_from: Container[Path | None]) -> 
     """Delete what a save left that was cut off; whether a whole checkpoint was among it.
 
     A whole checkpoint that training does not go on from is saved again when it gets there.
-
-    Args:
-        folder: where the checkpoints are.
-        home: what is outside of it stays.
-        goes_on_from: the checkpoints from which training goes on.
     """
     deleted = False
     for announcement in folder.rglob(f".*{_ANNOUNCED}"):

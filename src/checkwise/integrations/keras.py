@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -10,20 +11,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
 from checkwise.errors import CheckwiseWarning, InputError, MissingExtraError, naming_extras
-from checkwise.integrations.callbacks import Options, check_function
+from checkwise.integrations.callbacks import (
+    SINGLE,
+    Options,
+    check_function,
+    local_folder,
+    warn_unchanged,
+)
 from checkwise.integrations.folder import JOURNAL, CheckpointFolder, Plan
 from checkwise.integrations.live import LiveSelector
 from checkwise.integrations.tracker import PREFIX, Log, Tracker
-from checkwise.integrations.validation import Kind, ValidationSums, sets_to_read
+from checkwise.integrations.validation import Kind
 from checkwise.metrics import BANDWIDTH, BINS, to_numpy, two_columns, whole
 from checkwise.selection import DEFAULT_RULE, Choice, Points, Policy, Selection
-from checkwise.store import check_writable
 from checkwise.words import shown
 
 try:
@@ -38,9 +44,7 @@ except ModuleNotFoundError as error:  # Keras looks for tensorflow unless told o
 
 __all__ = ["ReliabilityCheckpoint", "load_chosen"]
 
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 BATCH: Final = 32  # that of Keras itself
-SINGLE: Final = "validation"
 MODEL: Final = ".keras"
 WEIGHTS: Final = ".weights.h5"
 _NAME: Final = re.compile(r"epoch-(\d+)-step-(\d+)")
@@ -99,17 +103,15 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         **settings: Any,
     ) -> None:
         super().__init__()
-        if kind not in KINDS:
+        if kind not in ("logits", "probs"):
             raise InputError(
                 f'Expected kind="logits" or kind="probs", but got {shown(kind)}: say what the '
                 'model returns. After a softmax or sigmoid it is "probs".'
             )
-        if "://" in str(dirpath) or not str(dirpath):
-            raise InputError(
-                f"Expected a folder of this machine as dirpath, but got {shown(dirpath)}."
-            )
+        self._folder = local_folder(dirpath)
         check_function(outputs, "outputs", "outputs=lambda returned: returned['logits']")
-        self._kind, self._outputs = kind, outputs
+        self._kind: Kind = kind
+        self._outputs = outputs
         self._options = Options(
             Choice.of(rule, **settings),
             keep=keep,
@@ -125,12 +127,10 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         )
         sets = {SINGLE: None} if validation is None else named_sets(validation)
         self._names = tuple(sets)
-        self._sets: dict[str, Any] = {
-            name: sets[name] for name in sets_to_read(self._names, held_out, sources)
-        }
+        read = self._options.sets_to_read(self._names, "the validation sets")
+        self._sets: dict[str, Any] = {name: sets[name] for name in read}
         self._every = whole(every, "every", least=1)
         self._rows = whole(batch_size, "batch_size", least=1)
-        self._folder = Path(os.path.abspath(dirpath))
         self._suffix, self._resume = WEIGHTS if weights_only else MODEL, resume
         self._checkpoints = CheckpointFolder(
             self._options, last=f"last{self._suffix}", go_on="pass resume=True"
@@ -152,14 +152,6 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
     def on_train_begin(self, logs: Any = None) -> None:
         """Open the journal, finish what a killed training left undone, and load the newest."""
         _refuse_processes()
-        try:
-            check_writable(self._folder / "checkpoint")
-        except OSError as error:
-            raise InputError(
-                f"Expected a folder to write to, but got at {self._folder}: {error.strerror}. "
-                "Choose another dirpath.",
-                code="system",
-            ) from error
         model, step = self._reached
         again = model() is self.model and step == self._step()
         source, plan = self._open(newest=again or self._resume is True)
@@ -168,10 +160,10 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
                 self._load(Path(source))
             # Whether the model is where the checkpoint was that it goes on from.
             goes_on = again or (plan.number is not None and self._resume is not False)
-            self._checkpoints.check_continues(told=goes_on)
+            planned = -(-int(self.params.get("epochs") or 0) // self._every)
+            self._checkpoints.begin(told=goes_on, planned=planned, size=self._size())
             self._newest = self._step() if goes_on else None
             self._follow(plan)
-            self._checkpoints.planned = -(-int(self.params.get("epochs") or 0) // self._every)
             self._checked = False
             self._check_sets()
         except BaseException:
@@ -185,19 +177,14 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             return
         step = self._step()
         if step == self._newest:
-            warnings.warn(
-                "No optimizer step since the last checkpoint: the weights are the same, and are "
-                "not saved again.",
-                CheckwiseWarning,
-                stacklevel=2,
-            )
+            warn_unchanged()
             return
         self._check_sets(begun=True)
         entries: dict[str, Any] = dict.fromkeys(self._names)  # what is held out is not read
         for name, data in self._sets.items():
             entries[name] = self._measure(name, self._of_fit() if data is None else data)
         outcome = self._checkpoints.weigh(step, entries)
-        plan = self._checkpoints.plan(step, outcome, partial(self._name, epoch, step))
+        plan = self._checkpoints.plan(outcome, partial(self._name, epoch, step))
         with self._checkpoints.saving(plan):
             if self._suffix == MODEL:
                 self.model.save(plan.part)
@@ -223,16 +210,14 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
             before.close()
         _OPEN[self._folder] = self._checkpoints
 
-        def opened(source: Path | None) -> Plan:
-            return self._checkpoints.open(self._folder, None if source is None else str(source))
-
+        checkpoints, folder = self._checkpoints, self._folder
         if not newest:
             source = None if isinstance(self._resume, bool) else Path(self._resume)
-            return source, opened(source)
-        source = self._checkpoints.newest_file(self._folder)
-        plan = opened(source)
-        if source is None and (source := self._checkpoints.newest_file(self._folder)) is not None:
-            plan = opened(source)  # the link had been lost
+            return source, checkpoints.open(folder, source)
+        source = checkpoints.newest_file(folder)
+        plan = checkpoints.open(folder, source)
+        if source is None and (source := checkpoints.newest_file(folder)) is not None:
+            plan = checkpoints.open(folder, source)  # the link had been lost
         return source, plan
 
     def _load(self, source: Path) -> None:
@@ -244,19 +229,31 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
                 f"one of {self._folder}, or pass resume=True.",
                 code="missing",
             )
-        if self.model.optimizer is not None and not self.model.optimizer.built:
-            self.model.optimizer.build(self.model.trainable_variables)
+        self._optimizer()
         self.model.load_weights(source.resolve())
         self.model._initial_epoch = int(match[1])
 
-    def _step(self) -> int:
-        """Optimizer steps so far."""
+    def _optimizer(self) -> Any:
+        """The optimizer, with its state."""
         optimizer = getattr(self.model, "optimizer", None)
         if optimizer is None:
             raise InputError(
                 "Expected a compiled model with an optimizer, but it has none.", code="unsupported"
             )
-        return int(optimizer.iterations)
+        if not optimizer.built:
+            optimizer.build(self.model.trainable_variables)
+        return optimizer
+
+    def _step(self) -> int:
+        """Optimizer steps so far."""
+        return int(self._optimizer().iterations)
+
+    def _size(self) -> int:
+        """About the bytes of a checkpoint."""
+        return sum(
+            math.prod(variable.shape) * int((re.search(r"\d+", variable.dtype) or [8])[0]) // 8
+            for variable in (*self.model.variables, *self._optimizer().variables)
+        )
 
     def _name(self, epoch: int, step: int, number: int | None) -> str:
         version = "" if number is None else f"-v{number}"
@@ -265,21 +262,10 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
     def _follow(self, plan: Plan) -> None:
         self.best_model_path, self.last_model_path = plan.best, plan.last
 
-    def _sums(self, name: str, *, examples: bool) -> ValidationSums:
-        options = self._options
-        return ValidationSums(
-            name,
-            options.bins,
-            options.bandwidth,
-            kind=self._kind,
-            examples=examples,
-            logits=options.needs_logits,
-        )
-
     def _measure(self, name: str, data: Any) -> Any:
         """What ``LiveSelector.add`` takes of one set; batches of a data set may be shuffled."""
-        in_order = data.in_order if isinstance(data, _OfFit) else isinstance(data, tuple | list)
-        sums = self._sums(name, examples=self._options.needs_examples or in_order)
+        ordered = data.in_order if isinstance(data, _OfFit) else isinstance(data, tuple | list)
+        sums = self._options.sums(name, ordered=ordered, kind=self._kind)
         for inputs, labels in batches(data, self._rows):
             sums.update(*self._said(inputs, labels, name))
         return sums.entry()
@@ -304,7 +290,8 @@ class ReliabilityCheckpoint(Callback):  # type: ignore[misc, unused-ignore]
         self._checked = True
 
     def _check(self, name: str, data: Any) -> None:
-        sums = self._sums(name, examples=False)
+        """Measure one batch."""
+        sums = self._options.sums(name, ordered=False, kind=self._kind)
         for inputs, labels in batches(data, self._rows):
             values, integers = self._said(inputs, labels, name)
             adds_up = np.allclose(values.sum(axis=1, dtype=np.float64), 1, atol=1e-4)
@@ -367,11 +354,7 @@ def _refuse_processes() -> None:
 
 
 def named_sets(validation: Any) -> dict[str, Any]:
-    """Name → set; a set without a name is ``validation``.
-
-    Raises:
-        InputError: something is no validation set, or has no example.
-    """
+    """Name → set; a set without a name is ``validation``."""
     sets = dict(validation) if isinstance(validation, Mapping) else {SINGLE: validation}
     if not sets:
         raise InputError(
@@ -379,21 +362,14 @@ def named_sets(validation: Any) -> dict[str, Any]:
         )
     for name, data in sets.items():
         if isinstance(data, tuple | list):
-            if len(data) not in (2, 3):
-                raise InputError(
-                    f"Expected (inputs, labels) of the validation set {name!r}, but got "
-                    f"{len(data)} parts."
-                )
-            if _rows(data[1]) == 0:
-                raise InputError(
-                    f"Expected at least one example of the validation set {name!r}, but got none.",
-                    code="empty",
-                )
-        elif isinstance(data, Iterator) or not (hasattr(data, "__iter__") or _is_indexed(data)):
+            is_set = len(data) in (2, 3)
+        else:
+            again = hasattr(data, "__iter__") and not isinstance(data, Iterator)
+            is_set = again or _is_indexed(data)
+        if not is_set:
             raise InputError(
-                f"Expected (inputs, labels) or a data set of batches for the validation set "
-                f"{name!r}, but got {shown(data)}, which cannot be gone through again at every "
-                "epoch.",
+                "Expected (inputs, labels), or a data set of batches that can be gone through "
+                f"again, for the validation set {name!r}, but got {shown(data)}.",
                 code="unsupported",
             )
     return sets
@@ -472,9 +448,6 @@ def load_chosen(
             accuracy, in place of the chosen one. Train with the same ``average_within_pp``, which
             keeps them. What is not trained (BatchNorm statistics) is that of the chosen one.
         k: of these so many, spread over them.
-
-    Returns:
-        A model of Keras; its own ``save`` writes it.
     """
     journal = Path(folder, JOURNAL)
     if not journal.is_file():

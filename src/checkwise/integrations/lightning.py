@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from weakref import proxy
 
 from checkwise.errors import CheckwiseError, CheckwiseWarning, InputError, naming_extras
-from checkwise.integrations.callbacks import Options, check_function
+from checkwise.integrations.callbacks import (
+    SINGLE,
+    Options,
+    check_function,
+    local_folder,
+    torch_bytes,
+    warn_unchanged,
+)
 from checkwise.integrations.folder import CheckpointFolder, Outcome, Plan
 from checkwise.integrations.tracker import PREFIX, Log, Tracker
 from checkwise.integrations.validation import (
@@ -24,7 +31,6 @@ from checkwise.integrations.validation import (
     in_order,
     measured_together,
     own_rows,
-    sets_to_read,
 )
 from checkwise.metrics import BANDWIDTH, BINS
 from checkwise.records import as_names
@@ -69,10 +75,9 @@ else:
 class ReliabilityCheckpoint(ModelCheckpoint):
     """Saves a checkpoint after every validation and deletes those that can no longer be chosen.
 
-    It is a ``ModelCheckpoint``: ``best_model_path`` is the chosen checkpoint, ``ckpt_path="best"``
-    and ``"last"`` work, and loggers with ``log_model=True`` upload what it keeps. The files are
-    ordinary Lightning checkpoints. Records are kept in ``checkwise.jsonl`` beside them, and a
-    training that is resumed goes on from there.
+    It is a ``ModelCheckpoint``: ``best_model_path`` is the chosen one, ``ckpt_path="best"`` and
+    ``"last"`` work, and loggers with ``log_model=True`` upload what it keeps. Records are kept in
+    ``checkwise.jsonl`` beside them, and a training that is resumed goes on from there.
 
     Args:
         rule: a name from ``cw.rules()``, or a whole ``cw.Choice``, with no setting beside it.
@@ -89,8 +94,6 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         keep, average_within_pp, predictions, calibrator, tracker: as for every callback, see
             ``checkwise.integrations.callbacks.Options``.
         log, bins, bandwidth, held_out, sources: the same.
-        partial: record validations that ``limit_val_batches`` cuts short too. They have to see the
-            same examples each time.
         save_weights_only, auto_insert_metric_name: as for ``ModelCheckpoint``.
         weights, worst_domain, directions, guard, tolerance, alpha: as for ``LiveSelector``.
         constraint, delta, objectives, q, ties: parameters of the rule, where it takes them.
@@ -112,7 +115,6 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         average_within_pp: Points | None = None,
         predictions: bool | str | os.PathLike[str] = False,
         calibrator: str | None = None,
-        partial: bool = False,
         tracker: Tracker | None = None,
         log: Log = "main",
         save_weights_only: bool = False,
@@ -134,11 +136,8 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         ties: Ties | None = None,
         **params: Any,
     ) -> None:
-        if "://" in str(dirpath):
-            raise InputError(
-                f"Expected a folder of this machine as dirpath, but got {dirpath}: what is saved "
-                "there cannot be synced before older checkpoints are deleted."
-            )
+        if dirpath is not None:
+            local_folder(dirpath)
         if outputs != "forward":
             check_function(outputs, "outputs", "outputs=lambda returned, batch: (logits, labels)")
         super().__init__(
@@ -150,10 +149,8 @@ class ReliabilityCheckpoint(ModelCheckpoint):
             save_weights_only=save_weights_only,
             auto_insert_metric_name=auto_insert_metric_name,
         )
-        self._domains = None if domains is None else as_names(domains)
-        _check_distinct(self._domains or ())
+        self._domains = None if domains is None else _distinct(as_names(domains))
         self._outputs = outputs or ByKey(logits, labels)
-        self._partial = partial
         settings = {
             "weights": weights,
             "worst_domain": worst_domain,
@@ -260,25 +257,22 @@ class ReliabilityCheckpoint(ModelCheckpoint):
                 )
         if not trainer.fast_dev_run:
             told = self._goes_on(trainer)
-            decided_once(trainer, lambda: self._checkpoints.check_continues(told=told))
+            optimizers = () if self.save_weights_only else trainer.optimizers
+            size = torch_bytes(pl_module, optimizers)
+            planned = _planned(trainer)
+            decided_once(
+                trainer, lambda: self._checkpoints.begin(told=told, planned=planned, size=size)
+            )
             self._newest = _step(trainer, pl_module) if self._resumes else None
-            self._checkpoints.planned = _planned(trainer)
             self._trained_in = self.dirpath
 
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin to count."""
         if trainer.state.fn != "fit":
             return
-        options, (named, read_from) = self._options, self._named(trainer)
+        named, read_from = self._named(trainer)
         self._sums = [
-            ValidationSums(
-                name,
-                options.bins,
-                options.bandwidth,
-                own_rows(part),
-                examples=options.needs_examples or in_order(part),
-                logits=options.needs_logits,
-            )
+            self._options.sums(name, own_rows=own_rows(part), ordered=in_order(part))
             if name in read_from
             else None
             for name, part in zip(named, _flat(trainer.val_dataloaders), strict=True)
@@ -319,16 +313,6 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         sums, self._sums, self._outcome = self._sums, [], None
         if not _counts(trainer):
             return
-        read = [part is not None for part in sums]
-        if not self._partial and _cut_short(trainer, read):
-            warnings.warn(
-                f"limit_val_batches={trainer.limit_val_batches} cuts validation short: the "
-                "checkpoint is saved and not recorded, so it cannot be chosen. Pass partial=True "
-                "if every validation sees the same examples.",
-                CheckwiseWarning,
-                stacklevel=2,
-            )
-            return
         together = measured_together([part for part in sums if part], trainer.world_size)
         measured = {part.name: part.entry() for part in together}
         entries = {**dict.fromkeys(self._named(trainer)[0]), **measured}
@@ -350,24 +334,17 @@ class ReliabilityCheckpoint(ModelCheckpoint):
         if not _counts(trainer):
             return
         step, outcome = _step(trainer, pl_module), self._outcome
+        assert outcome is not None
         if step == self._newest:
-            warnings.warn(
-                "No optimizer step since the last checkpoint: the weights are the same, and are "
-                "not saved again.",
-                CheckwiseWarning,
-                stacklevel=2,
-            )
+            warn_unchanged()
             return
         place = {"epoch": torch.tensor(trainer.current_epoch), "step": torch.tensor(step)}
         metrics = {**trainer.callback_metrics, **place}
-        plan = decided_once(
-            trainer,
-            lambda: self._checkpoints.plan(
-                step,
-                outcome,
-                lambda version: self.format_checkpoint_name(dict(metrics), ver=version),
-            ),
-        )
+
+        def name(version: int | None) -> str:
+            return str(self.format_checkpoint_name(dict(metrics), ver=version))
+
+        plan = decided_once(trainer, lambda: self._checkpoints.plan(outcome, name))
         followed = self._followed
         self._follow(plan)  # before the save: it is part of the file
         try:
@@ -401,17 +378,10 @@ class ReliabilityCheckpoint(ModelCheckpoint):
     def _named(self, trainer: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """A name per validation dataloader, and the names of those to choose by."""
         named = _names(trainer.val_dataloaders, self._domains)
-        _check_distinct(named)
-        where = "the validation dataloaders"
-        return named, sets_to_read(
-            named, self._options.held_out, self._options.sources, where=where
-        )
+        return named, self._options.sets_to_read(named, "the validation dataloaders")
 
     def _goes_on(self, trainer: Any) -> bool:
-        """Whether training goes on from a checkpoint of its own that may be elsewhere.
-
-        Or the same Trainer trains again, from where it was.
-        """
+        """Whether training goes on: from a checkpoint of its own, wherever, or with its Trainer."""
         if trainer.ckpt_path is None:
             return bool(trainer.fit_loop.total_batch_idx >= 0 and self._trained_in == self.dirpath)
         came_from, goes_to = self._saved_in, str(self.dirpath)
@@ -432,25 +402,21 @@ class ReliabilityCheckpoint(ModelCheckpoint):
 
 
 def decided_once(trainer: Any, decide: Callable[[], Result]) -> Result:
-    """What the first process decides, in every process; an error there is an error everywhere.
-
-    Every process waits here for the first one.
-    """
-    answer: tuple[Result | None, Exception | None] = (None, None)
+    """What the first process decides, in every process; an error there is an error everywhere."""
+    if trainer.world_size == 1:
+        return decide()
+    answer: Result | None = None
+    failed: Exception | None = None
     if trainer.is_global_zero:
         try:
-            answer = (decide(), None)
+            answer = decide()
         except Exception as error:
-            if trainer.world_size == 1:
-                raise
-            answer = (None, error)
-    failed = trainer.strategy.broadcast(None if answer[1] is None else str(answer[1]))
-    if answer[1] is not None:
-        raise answer[1]
-    if failed is not None:
-        raise CheckwiseError(failed)
-    result: Result = trainer.strategy.broadcast(answer[0])
-    return answer[0] if trainer.is_global_zero else result  # type: ignore[return-value]
+            failed = error
+    said = trainer.strategy.broadcast(None if failed is None else str(failed))
+    if said is not None:
+        raise failed or CheckwiseError(said)
+    told: Result = trainer.strategy.broadcast(answer)
+    return answer if trainer.is_global_zero else told  # type: ignore[return-value]
 
 
 def _flat(loaders: Any) -> list[Any]:
@@ -474,12 +440,13 @@ def _names(loaders: Any, domains: tuple[str, ...] | None) -> tuple[str, ...]:
             )
         return domains
     if isinstance(loaders, Mapping) and len(loaders) == number:
-        return tuple(map(str, loaders))
-    return ("validation",) if number == 1 else tuple(f"dataloader_{i}" for i in range(number))
+        return _distinct(map(str, loaders))
+    return (SINGLE,) if number == 1 else tuple(f"dataloader_{i}" for i in range(number))
 
 
-def _check_distinct(named: Iterable[str]) -> None:
-    """Refuse a name that two dataloaders have."""
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """The names, where no two dataloaders have the same."""
+    named = tuple(names)
     twice = [name for name, times in Counter(named).items() if times > 1]
     if twice:
         raise InputError(
@@ -487,6 +454,7 @@ def _check_distinct(named: Iterable[str]) -> None:
             "twice: name each one in domains=.",
             code="ambiguous",
         )
+    return named
 
 
 def _step(trainer: Any, module: Any) -> int:
@@ -510,25 +478,6 @@ def _planned(trainer: Any) -> int:
     return int(max(1, batches // every) * (epochs // of_epochs))
 
 
-def _cut_short(trainer: Any, read: Iterable[bool]) -> bool:
-    """Whether ``limit_val_batches`` ends a validation that is read before its last batch."""
-    if trainer.limit_val_batches == 1.0 and isinstance(trainer.limit_val_batches, float):
-        return False
-    return any(
-        is_read and (_length(loader) is None or batches < _length(loader))
-        for loader, batches, is_read in zip(
-            _flat(trainer.val_dataloaders), trainer.num_val_batches, read, strict=True
-        )
-    )
-
-
-def _length(loader: Any) -> Any:
-    try:
-        return len(loader)
-    except (TypeError, NotImplementedError):
-        return None  # an iterable data set does not know
-
-
 def _counts(trainer: Any) -> bool:
     """Whether a validation is part of a training, not of a check or of a call of its own."""
     trial = trainer.sanity_checking or trainer.fast_dev_run
@@ -543,9 +492,10 @@ class ByKey:
     labels: str
 
     def __call__(self, returned: Any, batch: Any) -> tuple[Any, Any]:
-        if isinstance(returned, Mapping) and {self.logits, self.labels} <= set(returned):
+        has_keys = isinstance(returned, Mapping)
+        if has_keys and {self.logits, self.labels} <= set(returned):
             return returned[self.logits], returned[self.labels]
-        came = list(returned) if isinstance(returned, Mapping) else type(returned).__name__
+        came = list(returned) if has_keys else type(returned).__name__
         raise InputError(
             f"Expected validation_step to return {{{self.logits!r}: …, {self.labels!r}: …}}, but "
             f"got {came}: return them, or pass to ReliabilityCheckpoint the keys, or "

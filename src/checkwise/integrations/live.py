@@ -114,45 +114,51 @@ class LiveSelector(LiveSelection):
         self._warned = False
         self._history = LiveHistory(Path())
         self._read_only, self._named = read_only, set[int]()
+        self._earlier = -1  # the last step that was there before this training said where it is
         self._folder = None if checkpoints is None else Path(os.path.abspath(checkpoints))
         self._own: tuple[Path, ...] = ()
         self._calibrator: ChoiceCalibrator | None = None
-        if calibrator is not None and journal is not None and not read_only:
-            file = beside(Path(os.path.abspath(journal)), CALIBRATOR)
-            self._calibrator = ChoiceCalibrator(get_calibrator(calibrator).name, file)
+        self._predictions_home = Home()
         folder = predictions_folder(predictions or calibrator is not None, journal)
         self._recorder.keeps_logits = folder is not None and not read_only
         self._recorder.keeps_examples |= self._recorder.keeps_logits
-        if journal is not None:
-            path = Path(os.path.abspath(journal))
-            self._folder, self._own = self._folder or path.parent, (path, beside(path, CALIBRATOR))
-            if not read_only:
-                self._journal = LiveJournal(path, plain(self.settings))
-                with writing(path.parent, CALIBRATOR):
-                    remove_unwritten(beside(path, CALIBRATOR))
-                lines = self._journal.lines
-            else:
-                lines = read_live_journal(path, plain(self.settings))[1] if path.exists() else []
-            try:
-                self._history = LiveHistory.replay(lines, path, held_out=self.settings["held_out"])
-            except InputError:
-                self.close()
-                raise
-        # What vanished was deleted when a process was killed, or by somebody else.
-        there = self._history.checkpoints
-        self._history.forget_weights([s for s, at in there.items() if not os.path.exists(at)])
-        self._refresh()
-        self._predictions_home = Home()
-        if self._journal is not None:
+        if journal is None:
+            return
+        path = Path(os.path.abspath(journal))
+        file = beside(path, CALIBRATOR)
+        self._folder, self._own = self._folder or path.parent, (path, file)
+        if read_only:
+            lines = read_live_journal(path, plain(self.settings))[1] if path.exists() else []
+            self._replay(lines, path)
+            return
+        if calibrator is not None:
+            self._calibrator = ChoiceCalibrator(get_calibrator(calibrator).name, file)
+        self._journal = LiveJournal(path, plain(self.settings))
+        try:
+            with writing(path.parent, CALIBRATOR):
+                remove_unwritten(file)
+            self._replay(self._journal.lines, path)
             self._open_predictions(folder)
-            self._calibrate()
+        except InputError:
+            self.close()
+            raise
+        self._calibrate()
+
+    def _replay(self, lines: Iterable[Mapping[str, Any]], path: Path) -> None:
+        """Rebuild what a journal holds."""
+        history = LiveHistory.replay(lines, path, held_out=self.settings["held_out"])
+        # What vanished was deleted when a process was killed, or by somebody else.
+        gone = [step for step, at in history.checkpoints.items() if not os.path.exists(at)]
+        history.forget_weights(gone)
+        self._history = history
+        self._earlier = max((*history.records, *history.checkpoints), default=-1)
+        self._refresh()
 
     def _open_predictions(self, folder: Path | None) -> None:
         """Finish what a killed process left undone, or begin a folder."""
         before = self._history.predictions
         if before is not None:
             if folder is not None and real_place(folder) != real_place(before):
-                self.close()
                 raise InputError(
                     f"Expected the folder in which predictions were begun, {before}, but got "
                     f"{folder}: name that one, or predictions=True.",
@@ -163,11 +169,7 @@ class LiveSelector(LiveSelection):
                 self._predictions_home = Home((before,))
             self._tidy()
         elif folder is not None:
-            try:
-                Predictions(folder).check_unused()
-            except InputError:
-                self.close()
-                raise
+            Predictions(folder).check_unused()
             self._note({"predictions": _relative(folder, self._history.folder)})
             self._predictions_home = Home((folder,))
 
@@ -202,11 +204,24 @@ class LiveSelector(LiveSelection):
             raise damaged_line(Path(journal), 1, header) from None
         return cls(journal=journal, read_only=read_only, checkpoints=checkpoints, **settings)
 
+    def _check_goes_on(self, record: CheckpointRecord) -> None:
+        """Refuse what only another training says of a step that the journal holds."""
+        there = self._history.records.get(record.step)
+        again = there is not None and there.as_dict() == record.as_dict()
+        if record.step <= self._earlier and not again:
+            raise InputError(
+                f"Expected a step after {self._earlier}, which an earlier training reached, but "
+                f"got step {record.step} with other results: to go on from there, load a "
+                "checkpoint of it and call `resume` with its step; to begin anew, call "
+                "`resume(0)` or name another journal.",
+                code="exists",
+            )
+
     def _put(self, record: CheckpointRecord) -> None:
+        self._check_goes_on(slim := self._slim(record))
         named = {d: g for d, g in self._recorder.groups.items() if d not in self._history.groups}
         if named and self._recorder.keeps_examples:
             self._note({"groups": {domain: packed_numbers(g) for domain, g in named.items()}})
-        slim = self._slim(record)
         kept = self._kept if self._recorder.keeps_logits else None
         line = slim.as_dict()
         if kept is not None:
@@ -321,8 +336,9 @@ class LiveSelector(LiveSelection):
 
         What was recorded and saved after that step is forgotten: training does it again. Until
         then, a record without its weights must neither be chosen nor raise the best accuracy.
+        A training that does not say so may only add steps after those in the journal.
         """
-        number = check_step(step)
+        number, self._earlier = check_step(step), -1
         known = (*self.steps, *self._history.checkpoints, *self._without_weights)
         if any(later > number for later in known):
             self._note({"resumed": number})
@@ -380,7 +396,14 @@ class LiveSelector(LiveSelection):
             )
         history = self._history
         for step in self._named.intersection(history.checkpoints):
-            self._check_home(history.checkpoints[step])
+            path = history.checkpoints[step]
+            if self.home.objection(path):  # checkpoints of this process would fill the disk
+                where = "a folder that was named" if self._folder is None else self._folder
+                raise InputError(
+                    f"Expected checkpoints to be in {where}, but {path} is not: name their folder, "
+                    'as in LiveSelector(…, checkpoints="weights"). Nothing was deleted.',
+                    code="outside",
+                )
         plan = self.plan_pruning(policy)
         deleted = delete_others(
             history.checkpoints, plan.stays, home=self.home, states=history.states
@@ -388,16 +411,6 @@ class LiveSelector(LiveSelection):
         if deleted:
             self._note({"deleted": list(deleted)})
         return plan
-
-    def _check_home(self, path: Path) -> None:
-        """Refuse to go on where checkpoints of this process would fill the disk."""
-        if self.home.objection(path):
-            where = "a folder that was named" if self._folder is None else self._folder
-            raise InputError(
-                f"Expected checkpoints to be in {where}, but {path} is not: name their folder, as "
-                'in LiveSelector(…, checkpoints="weights"). Nothing was deleted.',
-                code="outside",
-            )
 
     def _select(self) -> Selection | None:
         """The selection, with the kept predictions of its checkpoints."""
@@ -467,12 +480,7 @@ def _relative(path: Path, folder: Path) -> str:
 
 @dataclass
 class ChoiceCalibrator:
-    """Fits one calibrator to the predictions of the choice, once for each record that is chosen.
-
-    Args:
-        name: of the calibrator.
-        file: where it is kept; written whole or not at all.
-    """
+    """Fits one calibrator to the predictions of the choice, once for each record that is chosen."""
 
     name: str
     file: Path

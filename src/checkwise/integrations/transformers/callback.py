@@ -12,11 +12,11 @@ from typing import Any, Final
 from weakref import WeakValueDictionary, ref
 
 from checkwise.errors import CheckwiseWarning, InputError, naming_extras
-from checkwise.integrations.callbacks import Options, check_function
+from checkwise.integrations.callbacks import SINGLE, Options, torch_bytes
 from checkwise.integrations.folder import JOURNAL, check_new
 from checkwise.integrations.live import LiveSelector
 from checkwise.integrations.tracker import Log, Tracker
-from checkwise.integrations.transformers import checkpoints, refusals
+from checkwise.integrations.transformers import checkpoints
 from checkwise.integrations.transformers.metrics import ComputeMetrics, Outputs, ReliabilityMetrics
 from checkwise.integrations.validation import in_order
 from checkwise.metrics import BANDWIDTH, BINS, MAIN, NAMES
@@ -30,8 +30,11 @@ with naming_extras():
     from accelerate.state import AcceleratorState
     from accelerate.utils import DistributedType, broadcast_object_list
 
-SINGLE: Final = "validation"  # the name of the evaluation set where there is one, without a name
 _PREFIX: Final = "eval"
+METRIC: Final = "checkwise"
+_PLATEAU: Final = ("reduce_lr_on_plateau", "greedy", "ReduceLROnPlateau", "GreedyLR")
+# Whose logits and labels are not one classification each, although the shapes may fit.
+_OTHER_TASKS: Final = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 # These save and load weights in their own ways, and every process has to take part.
 _SHARDED: Final = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)
 
@@ -57,14 +60,10 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         Trainer(..., compute_metrics=r.compute_metrics, callbacks=[r])
 
     and ``metric_for_best_model="checkwise"`` in the ``TrainingArguments``. Each evaluation at which
-    the Trainer also saves is a candidate. With ``load_best_model_at_end=True`` the model is the
-    chosen one after training. Another ``metric_for_best_model`` is what ``EarlyStoppingCallback``
-    waits for; the rule chooses all the same.
-
-    Above ``save_total_limit`` stay the checkpoints that may still be chosen.
-
-    An evaluation before the first step (``eval_on_start=True``) is no candidate: a Trainer saves
-    nothing at step 0, and its state cannot name step 0 as the best.
+    the Trainer also saves is a candidate, but not one before the first step. With
+    ``load_best_model_at_end=True`` the model is the chosen one after training. Another
+    ``metric_for_best_model`` is what ``EarlyStoppingCallback`` waits for; the rule chooses all the
+    same. Above ``save_total_limit`` stay the checkpoints that may still be chosen.
 
     A training that is over, at its last step or by ``patience``, may be resumed: nothing is
     trained, recorded or saved, and the choice is the same.
@@ -105,8 +104,6 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     ) -> None:
         if patience is not None and (type(patience) is not int or patience < 1):
             raise InputError(f"Expected patience of 1 or more evaluations, but got {patience!r}.")
-        check_function(compute_metrics, "compute_metrics", "Trainer takes it")
-        check_function(outputs, "outputs", "outputs=lambda prediction: (logits, labels)")
         self._options = Options(
             Choice.of(rule, **settings),
             keep=keep,
@@ -169,10 +166,10 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
 
     def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Refuse what would undo the choice; set half-written checkpoints aside."""
-        refusals.check_arguments(args)
-        refusals.check_callbacks(args, state)
+        check_arguments(args)
+        check_callbacks(args, state)
         if not self._any_model:
-            refusals.check_model(kwargs.get("model"))
+            check_model(kwargs.get("model"))
         if state.is_world_process_zero and self._path(args).exists():
             # Whoever trains there holds the journal, so nothing is renamed under a running save.
             with self._open(args):
@@ -181,7 +178,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Rebuild the selection up to the step from which training goes on."""
-        refusals.check_training(args, state, kwargs.get("lr_scheduler"))
+        check_training(args, state, kwargs.get("lr_scheduler"))
         self._lift_limit(args, state)
         if state.global_step > 0:
             self._load(
@@ -206,9 +203,10 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
                 state.global_step in self._live.steps and self._note_saved(args, state.global_step)
             ):
                 self._live.prune(self._options.policy())  # which a kill may have prevented
+            self._say_disk(args, state, **kwargs)
         self._training = True
         self._decide(args, state)
-        if self.choice is None and not refusals.is_plain(args):
+        if self.choice is None and not is_plain(args):
             state.best_global_step = state.best_metric = state.best_model_checkpoint = None
         self._over = state.global_step >= state.max_steps or self._decision.stop
         control.should_training_stop |= self._over
@@ -266,8 +264,8 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             return
         # The Trainer compares it with the best so far. Comparisons with NaN are false, so the
         # Trainer never overrules the choice.
-        if not refusals.is_plain(args):
-            metrics[f"{_PREFIX}_{refusals.METRIC}"] = float("nan")
+        if not is_plain(args):
+            metrics[f"{_PREFIX}_{METRIC}"] = float("nan")
         if state.global_step == 0:
             return
         if not control.should_save:
@@ -288,7 +286,7 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         if not self._training:
             return
         PartialState().wait_for_everyone()  # each process writes its part of the folder
-        if refusals.is_plain(args) and self.choice is not None:
+        if is_plain(args) and self.choice is not None:
             # The Trainer named what is best by its own number, and wrote that down.
             self._name_choice(args, state)
             if args.should_save:
@@ -300,15 +298,15 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             self._live.add(self._step, self._arrived)  # says which set is missing
         if not self._note_saved(args, state.global_step):
             return
-        epochs = str(getattr(args.save_strategy, "value", args.save_strategy)) == "epoch"
-        planned = state.num_train_epochs if epochs else state.max_steps // max(1, state.save_steps)
-        self._options.say_disk(self._live, planned)
         if state.global_step not in self._live.steps:
             self._warn_unsaved(
                 state.global_step,
                 "saved but not evaluated, so it cannot be chosen and is deleted with the next save",
             )
-        self._check_names(args, state.global_step, kwargs.get("model"))
+        folder, model = checkpoints.folder_of(args.output_dir, state.global_step), kwargs["model"]
+        if args.load_best_model_at_end and not self._names_checked and _differs(folder, model):
+            checkpoints.weights_of(folder, model)  # refused now, not when training is over
+        self._names_checked = True
         self._live.prune(self._options.policy())
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -320,6 +318,16 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._live.close()
         if state.is_world_process_zero:
             self._options.end(self._live, Path(args.output_dir))
+
+    def _say_disk(
+        self, args: Any, state: Any, model: Any = None, optimizer: Any = None, **_: Any
+    ) -> None:
+        """How much the checkpoints near the best may take."""
+        saves = state.max_steps // max(1, state.save_steps)
+        planned = state.num_train_epochs if _value(args.save_strategy) == "epoch" else saves
+        optimizers = [] if optimizer is None or args.save_only_model else [optimizer]
+        size = 0 if model is None else torch_bytes(model, optimizers)
+        self._options.say_disk(self._live, Path(args.output_dir), planned=planned, size=size)
 
     def _path(self, args: Any) -> Path:
         return Path(self._journal or Path(args.output_dir) / JOURNAL)
@@ -355,14 +363,11 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
 
     def _sources(self) -> tuple[str, ...]:
         """The sets that arrived and are not held out."""
-        held_out = as_names(self._options.held_out)
-        validation = as_names(self._options.sources)
+        aside, sources = as_names(self._options.held_out), as_names(self._options.sources)
         return tuple(
-            sorted(
-                name
-                for name in self._arrived
-                if name not in held_out and (name in validation or not looks_held_out(name))
-            )
+            name
+            for name in sorted(self._arrived)
+            if name not in aside and (name in sources or not looks_held_out(name))
         )
 
     def _is_ready(self) -> bool:
@@ -386,10 +391,10 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             stop = self._patience is not None and later >= self._patience
             decision = Decision(chosen.step, float(chosen.score), stop)
         (self._decision,) = broadcast_object_list([decision])
-        if self._decision.choice is None or (refusals.is_plain(args) and self._arrived):
+        if self._decision.choice is None or (is_plain(args) and self._arrived):
             return  # with a number of its own, the Trainer comes first, and `on_save` last
         self._name_choice(args, state)
-        if not refusals.is_plain(args):
+        if not is_plain(args):
             state.best_metric = self._decision.score
 
     def _name_choice(self, args: Any, state: Any) -> None:
@@ -418,13 +423,6 @@ class ReliabilityCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         if whole := checkpoints.is_whole(folder):
             self._live.saved(step, folder)
         return whole
-
-    def _check_names(self, args: Any, step: int, model: Any) -> None:
-        """Refuse, at the first save, weights that could not be loaded in the end."""
-        folder = checkpoints.folder_of(args.output_dir, step)
-        if args.load_best_model_at_end and not self._names_checked and _differs(folder, model):
-            checkpoints.weights_of(folder, model)
-        self._names_checked = True
 
     def _load(self, folder: Path, model: Any) -> None:
         """Load a checkpoint of which a Trainer loads only the weights whose names are the same."""
@@ -471,3 +469,83 @@ def _set_name(metrics: Mapping[str, Any]) -> str | None:
                 return SINGLE
             return prefix.removeprefix(f"{_PREFIX}_") if prefix.startswith(f"{_PREFIX}_") else None
     return None
+
+
+def is_plain(args: Any) -> bool:
+    """Whether the Trainer compares checkpoints by a number of its own."""
+    return args.metric_for_best_model not in (None, METRIC, f"eval_{METRIC}")
+
+
+def check_arguments(args: Any) -> None:
+    """Refuse ``TrainingArguments`` under which the choice may not have been saved."""
+    if _value(args.save_strategy) == "best":
+        raise InputError(
+            'Expected save_strategy="steps" or "epoch", but got "best": the choice can return to '
+            "an earlier checkpoint, so each has to be saved. Set it to the same as eval_strategy.",
+            code="unsupported",
+        )
+    _check_schedule(args, _value(args.lr_scheduler_type))
+
+
+def check_training(args: Any, state: Any, lr_scheduler: Any) -> None:
+    """Refuse a training without evaluations or checkpoints, or that does not follow the choice."""
+    for name in ("eval_strategy", "save_strategy"):
+        if _value(getattr(args, name)) == "no":
+            raise InputError(
+                f'Expected {name}="steps" or "epoch", but got "no": the rule chooses among '
+                "checkpoints that are evaluated and saved. Set eval_strategy and save_strategy to "
+                "the same; for metrics alone use reliability_metrics().",
+                code="unsupported",
+            )
+    check_callbacks(args, state)
+    if state.is_hyper_param_search:
+        raise InputError(
+            "Expected a single training, but got hyperparameter_search, which saves each trial in "
+            "a folder that callbacks are not told: choose when you train with what it found.",
+            code="unsupported",
+        )
+    _check_schedule(args, type(getattr(lr_scheduler, "scheduler", lr_scheduler)).__name__)
+
+
+def check_callbacks(args: Any, state: Any) -> None:
+    """Refuse early stopping by the choice; the state of such callbacks is in ``state``."""
+    if is_plain(args):
+        return
+    for name, saved in (state.stateful_callbacks or {}).items():
+        entries = saved if isinstance(saved, list) else [saved]
+        if any("early_stopping_patience" in entry.get("args", {}) for entry in entries):
+            raise InputError(
+                f'Expected no {name}: "{METRIC}" is a choice among checkpoints, not a number that '
+                "improves, so it would stop at once. Write ReliabilityCallback(patience=N), which "
+                "stops when the chosen checkpoint is followed by N evaluations, or set "
+                'metric_for_best_model="loss": it decides when to stop, and the rule chooses.',
+                code="unsupported",
+            )
+
+
+def check_model(model: Any) -> None:
+    """Refuse language models: their logits are for the next token, so labels are shifted."""
+    name = type(model).__name__
+    if name.endswith(_OTHER_TASKS):
+        raise InputError(
+            f"Expected a model that classifies, but got {name}, whose labels are its inputs "
+            "shifted by one: say which belong together, with outputs=lambda prediction: "
+            "(logits, labels).",
+            code="unsupported",
+        )
+
+
+def _check_schedule(args: Any, name: str) -> None:
+    """Refuse a schedule that waits for the metric to improve."""
+    if args.metric_for_best_model is not None and not is_plain(args) and name in _PLATEAU:
+        raise InputError(
+            f"Expected a learning rate that follows a schedule, but got {name}, which would take "
+            f'it to zero: "{METRIC}" is a choice among checkpoints, not a number that falls. Use '
+            "another lr_scheduler_type, such as linear or cosine.",
+            code="unsupported",
+        )
+
+
+def _value(choice: Any) -> str:
+    """A setting that may be an enum."""
+    return str(getattr(choice, "value", choice))

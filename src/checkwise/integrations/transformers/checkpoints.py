@@ -119,11 +119,7 @@ def difference(folder: Path, model: Any) -> str | None:
 
 
 def weights_of(folder: Path, model: Any) -> dict[str, Any]:
-    """The weights of a checkpoint under the names that the model has for them.
-
-    Raises:
-        InputError: ``from_pretrained`` of the model's class does not read them all back.
-    """
+    """The weights of a checkpoint under the names that the model has for them."""
     lost: object = None
     try:
         saved, said = type(model).from_pretrained(folder, output_loading_info=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from checkwise.errors import InputError
-from checkwise.metrics import BANDWIDTH, BINS, NAMES, Accumulator, Report, binary, to_numpy
+from checkwise.integrations.callbacks import SINGLE, check_function
+from checkwise.integrations.validation import ValidationSums
+from checkwise.metrics import BANDWIDTH, BINS, NAMES, Report, binary, to_numpy
 
 IGNORED: Final = -100  # the label of what the loss leaves out: padding, parts of words
 _BLOCK: Final = 1 << 20  # values of which the ignored ones are left out at a time
@@ -50,7 +50,7 @@ class ReliabilityMetrics:
 
     Args:
         compute_metrics, outputs, bins, bandwidth: as for :func:`reliability_metrics`.
-        examples: keep which examples were predicted correctly.
+        examples, logits: keep which examples were predicted correctly; their logits.
         names: the metrics of ours that are returned.
 
     Attributes:
@@ -70,9 +70,8 @@ class ReliabilityMetrics:
         logits: bool = False,
         names: Sequence[str] = NAMES,
     ) -> None:
-        for name, function in (("compute_metrics", compute_metrics), ("outputs", outputs)):
-            if function is not None and not callable(function):
-                raise InputError(f"Expected a function for {name}, but got {function!r}.")
+        check_function(compute_metrics, "compute_metrics", "Trainer takes it")
+        check_function(outputs, "outputs", "outputs=lambda prediction: (logits, labels)")
         self._own, self._names = compute_metrics, names
         self._outputs: Outputs = first_outputs
         if outputs is not None:  # what the Trainer has with one column by itself is a regression
@@ -86,9 +85,7 @@ class ReliabilityMetrics:
 
     def reset(self) -> None:
         """Forget the batches of an evaluation that was interrupted between two of them."""
-        self._sums: Accumulator | None = None
-        self._count = 0
-        self._finite = True
+        self._sums = ValidationSums(SINGLE, **self._settings)
 
     def __call__(self, prediction: Any, compute_result: bool | None = None) -> dict[str, Any]:
         """The metrics; nothing until the last batch, which comes with ``compute_result=True``.
@@ -97,8 +94,11 @@ class ReliabilityMetrics:
         """
         if compute_result is None:
             self.reset()
+        # Streamed examples are not kept: there may be more than fit.
+        self._sums.examples = self._examples or compute_result is None
         try:
-            self._add(*self._outputs(prediction), whole=compute_result is None)
+            for logits, labels in labelled(*self._outputs(prediction)):
+                self._sums.update(logits, labels)
             keywords = {} if compute_result is None else {"compute_result": compute_result}
             own = self._own(prediction, **keywords) if self._own else {}
             return {} if compute_result is False else self._result(own or {})
@@ -106,30 +106,19 @@ class ReliabilityMetrics:
             self.reset()
             raise
 
-    def _add(self, logits: Any, labels: Any, *, whole: bool) -> None:
-        for rows, truth in labelled(logits, labels):
-            self._count += len(truth)
-            self._finite = self._finite and _is_finite(rows)
-            if self._finite:
-                if self._sums is None:
-                    # Streamed examples are not kept: there may be more than fit.
-                    examples = self._examples or whole
-                    self._sums = Accumulator(
-                        classes=rows.shape[-1], examples=examples, **self._settings
-                    )
-                self._sums.update(logits=rows, labels=truth)
-
     def _result(self, own: Mapping[str, Any]) -> dict[str, Any]:
-        if self._count == 0:
+        sums = self._sums
+        if sums.counted == 0:
             raise InputError(
                 f"Expected at least one label, but every label of the evaluation set is {IGNORED}: "
                 "check the labels.",
                 code="empty",
             )
-        self.report = self._sums.result() if self._sums and self._finite else None
+        result = sums.entry()
+        self.report = result if isinstance(result, Report) else None
         self.values = self.report.values() if self.report else dict.fromkeys(NAMES, float("nan"))
         shown = {name: value for name, value in self.values.items() if name in self._names}
-        self.returned = {**own, **shown, "n": self._count}
+        self.returned = {**own, **shown, "n": sums.counted}
         self.reset()
         return self.returned
 
@@ -172,16 +161,6 @@ def labelled(logits: Any, labels: Any) -> Iterator[tuple[Any, Any]]:
         return
     size = max(1, _BLOCK // shape[-1])
     for start in range(0, len(truth), size):
-        part = counted[start : start + size]
-        if part.any():
-            yield (
-                to_numpy(rows[start : start + size], "logits")[part],
-                truth[start : start + size][part],
-            )
-
-
-def _is_finite(rows: Any) -> bool:
-    """No NaN or +inf; −inf is a class that was masked out."""
-    size = max(1, _BLOCK // rows.shape[-1])
-    blocks = (to_numpy(rows[i : i + size], "logits") for i in range(0, len(rows), size))
-    return not any(bool(np.isnan(block).any() or np.isposinf(block).any()) for block in blocks)
+        part = slice(start, start + size)
+        if counted[part].any():
+            yield to_numpy(rows[part], "logits")[counted[part]], truth[part][counted[part]]
