@@ -159,6 +159,19 @@ def test_dropping_what_is_below_the_tolerance_never_changes_a_prunable_rule(
             assert cw.select(part, name, **params).step == cw.select(whole, name, **params).step
 
 
+def test_checkpoints_below_the_tolerance_have_no_part_in_the_scores() -> None:
+    """Of the first, bad checkpoints the losses are large; near the best both objectives count."""
+    accuracy, nll, cwece = [0.2, 0.90, 0.899], [9.0, 0.52, 0.50], [0.1, 0.010, 0.0119]
+    columns = {"accuracy": accuracy, "nll": nll, "cwece": cwece}
+    values = {name: np.c_[column] for name, column in columns.items()}
+    run = cw.Trajectory(steps=[0, 1, 2], domains=["a"], values=values)
+    late = {name: column[1:] for name, column in values.items()}
+    part = cw.Trajectory(steps=[1, 2], domains=["a"], values=late)
+    for q in (1, 2, inf):
+        whole, alone = (cw.select(one, "ac-nc", q=q) for one in (run, part))
+        assert whole.ranking.score[1:].tolist() == alone.ranking.score.tolist()
+
+
 def test_a_denominator_beyond_64_bits_is_still_exact() -> None:
     primes = np.array([1_000_003, 1_000_033, 1_000_037, 1_000_039])
     correct = np.array([primes - [1, 0, 0, 0], primes - [0, 0, 0, 1]])
