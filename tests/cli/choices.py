@@ -11,10 +11,10 @@ from checkwise.cli.options import Choosing, Reading
 
 
 def choose(path: Path, out: Path, reading: Any = None, **settings: Any) -> int:
-    """Write the choice in the runs of a path; the step in the first."""
+    """Write the choice in the first run of a path; its step."""
     read, choosing = Reading(**(reading or {})), Choosing(**settings)
     runs = read.load_runs(path, choosing.choice)
-    chosen = {key: cw.select(run, choosing.choice) for key, run in runs.items()}
-    entries = [{"run": k.as_dict(), "selection": s.as_dict()} for k, s in chosen.items()]
-    write_choice(out, path, read, choosing, entries, chosen)
-    return next(iter(chosen.values())).step
+    key, chosen = next((key, cw.select(run, choosing.choice)) for key, run in runs.items())
+    answer = {"run": key.as_dict(), "selection": chosen.as_dict()}
+    write_choice(out, path, read, choosing, answer, chosen)
+    return chosen.step

@@ -15,7 +15,8 @@ import pandas
 import pytest
 import scipy.stats
 
-from checkwise.cli import options, printing
+from checkwise.cli import printing
+from checkwise.cli.command import names as listed
 from checkwise.records import RunKey
 from checkwise.store import write_text
 from checkwise.study import Cohort
@@ -140,11 +141,11 @@ REFUSED = {
     "study compare STUDY --rules source-acc": "source-acc",
     "study compare STUDY --rules best": "'best' … `checkwise rules`",
     "study compare STUDY --rules source-ac": "'source-ac' … source-acc",
-    "study compare STUDY --delta-pp wide": "--delta-pp … 'wide'",
+    "study compare STUDY --delta-pp wide": "delta_pp … 'wide'",
     "study compare STUDY --role evaluation": "development",
     "study compare STUDY --metrics ''": "--metrics … one",
     "study compare STUDY --out table.xlsx": "-o … table.xlsx",
-    "study report STUDY --tables OUT --only ''": "--only … one table",
+    "study report STUDY --tables OUT --only ''": "--only … at least one",
 }
 
 
@@ -317,8 +318,7 @@ def test_the_table_for_a_paper_has_a_row_a_rule_and_one_interval_a_metric(
 
 
 def test_names_are_split_at_commas() -> None:
-    assert options.names(" a, b ,") == ["a", "b"]
-    assert options.names(None) == []
+    assert listed(" a, b ,") == ("a", "b")
 
 
 def places(path: Path, count: int) -> Path:

@@ -83,7 +83,6 @@ def test_the_demo_chooses_averages_calibrates_deploys_and_says_where_the_page_is
     monkeypatch.setattr(webbrowser, "open", opened.append)
     text = said("demo", "--quick", "--out", out, "--workers", 2, "--open")
     assert asked[-1] == ("demo-quick", 2)
-    assert "● chosen" in text
     cohort = Cohort.open(out)
     assert f"tep {select(cohort.usable[min(cohort.usable)], 'ac-nc').step}" in text
     assert not (tmp_path / "cohort-model").exists()

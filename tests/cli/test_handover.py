@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import checkwise as cw
-from checkwise.cli.handover import read_choice
+from checkwise.cli.handover import take
 from tests.cli.calls import ran
 from tests.cli.choices import choose
 from tests.cli.inputs import ACCURACIES, NLL
@@ -120,7 +120,7 @@ def test_after_pruning_the_same_step_is_deployed_without_a_word(kind: str, tmp_p
     assert answer["freed_bytes"] > 0
     for entry in answer["checkpoints"]:
         assert os.path.exists(entry["path"]) == entry["stays"]
-    assert read_choice(choice).selection.step == step
+    assert take(choice).selection.step == step
     if kind not in ("trainers_log", "keras"):  # whose weights are none
         code, out, err = ran("deploy", choice, "-o", tmp_path / "model", "--json")
         assert code == 0, err
@@ -133,7 +133,7 @@ def test_a_log_that_changed_is_refused_and_taken_with_again(kind: str, tmp_path:
     path, reading = KINDS[kind](tmp_path)
     choice = tmp_path / "choice.json"
     choose(path, choice, reading)
-    earlier = read_choice(choice).selection.digest
+    earlier = take(choice).selection.digest
     change(tmp_path, kind)
     before = files(tmp_path)
     code, _, err = ran("prune", choice, "--apply")
@@ -142,18 +142,18 @@ def test_a_log_that_changed_is_refused_and_taken_with_again(kind: str, tmp_path:
     assert ran("deploy", choice, "-o", tmp_path / "model")[0] == 2
     assert not (tmp_path / "model").exists()
     with refused("differs: choice.json"):
-        read_choice(choice)
-    taken = read_choice(choice, again=True)
+        take(choice)
+    taken = take(choice, again=True)
     assert kind == "journal" or taken.selection.digest != earlier
 
 
 def test_changed_predictions_are_refused(tmp_path: Path) -> None:
     path, _ = predictions(tmp_path)
     choose(path, tmp_path / "choice.json")
-    read_choice(tmp_path / "choice.json")
+    take(tmp_path / "choice.json")
     shutil.copy(path / "step-000010" / "art.npz", path / "step-000020" / "art.npz")
     with refused("differs: choice.json"):
-        read_choice(tmp_path / "choice.json")
+        take(tmp_path / "choice.json")
 
 
 def test_what_was_asked_is_asked_again(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_what_was_asked_is_asked_again(tmp_path: Path) -> None:
     answer = json.loads(ran("prune", choice, "--json")[1])
     assert (answer["step"], answer["freed_bytes"]) == (2000, 0)
     infinite = choose(run_folder, choice, param=("q=inf",), objectives="nll,accuracy", rule="ac")
-    taken = read_choice(choice)
+    taken = take(choice)
     assert taken.choice.params["q"] == float("inf")
     assert taken.selection.step == infinite
 
@@ -183,7 +183,7 @@ def test_a_choice_in_the_folder_of_its_run_is_no_part_of_it(kind: str, tmp_path:
     folder = path if path.is_dir() else path.parent
     step = choose(path, folder / "choice.json", reading)
     assert choose(path, folder / "choice.json", reading) == step
-    assert read_choice(folder / "choice.json").selection.step == step
+    assert take(folder / "choice.json").selection.step == step
     assert cw.select(cw.load(path if kind == "table" else folder, **reading)).step == step
 
 
@@ -226,10 +226,8 @@ def test_several_runs_are_no_choice_to_go_by(tmp_path: Path) -> None:
     for name in ("a", "b"):
         transformers_run(tmp_path / "runs" / name)
     choice = tmp_path / "choice.json"
-    choose(tmp_path / "runs", choice)
-    for place in (choice, tmp_path / "runs"):
-        code, _, err = ran("prune", place, "--apply")
-        assert (code, "--run" in err) == (2, True)
+    code, _, err = ran("prune", tmp_path / "runs", "--apply")
+    assert (code, "--run" in err) == (2, True)
     choose(tmp_path / "runs", choice, {"only_run": "b"})
     assert ran("prune", choice, "--apply")[0] == 0
     assert len(there(tmp_path / "runs" / "a")) == 4

@@ -51,8 +51,8 @@ def test_files_that_changed_are_refused_with_what_to_do(sweep: Path, tmp_path: P
     assert run("study", "compare", sweep) == 0
     log = next(sweep.rglob("results.jsonl"))
     log.write_text(log.read_text().replace('"loss": 1.0', '"loss": 2.0'))
-    assert "--import-to" in refusal("study", "compare", sweep)
-    assert run("study", "compare", sweep, "--import-to", tmp_path / "new") == 0
+    assert "checkwise study import" in refusal("study", "compare", sweep)
+    assert run("study", "import", sweep, "-o", tmp_path / "new") == 0
 
 
 def test_a_rule_without_its_metrics_names_them_and_opens_nothing(sweep: Path) -> None:
@@ -84,30 +84,16 @@ def test_tables_figures_and_report(table: Path, sweep: Path, tmp_path: Path) -> 
     assert set(main["measure"]) == {"gap_pp", "target_accuracy"}
     paper = pd.read_csv(tmp_path / "s" / "paper.csv")
     assert list(paper["rule"]) == ["ac-early", "ac-mean"]
-    both = ("--tables", tmp_path / "b", "--import-to", tmp_path / "c")
-    assert run("study", "report", sweep, table, *both) == 2
 
 
 def test_import_says_what_it_read(sweep: Path, tmp_path: Path) -> None:
-    assert (
-        run(
-            "study",
-            "import",
-            sweep,
-            "--out",
-            tmp_path / "c",
-            "--role",
-            "development",
-            "--name",
-            "x",
-        )
-        == 0
-    )
+    words = ("study", "import", sweep, "--out", tmp_path / "c", "--role", "development")
+    assert run(*words) == 0
     printed = heard().out
     assert "16 runs imported into" in printed
     assert "note (16 of 16 runs): this log has accuracies only" in printed
     found = answer("study", "compare", tmp_path / "c")
-    assert (found["cohort"], found["role"]) == ("x", "development")
+    assert (found["cohort"], found["role"]) == ("runs", "development")
     assert run("study", "import", sweep, "--out", tmp_path / "c") == 2
     assert run("study", "import", sweep, "--out", tmp_path / "d", "--role", "test") == 2
 
@@ -173,14 +159,13 @@ def test_columns_that_mark_the_target_are_asked_for_again(tmp_path: Path) -> Non
 def test_another_import_of_opened_files_says_that_they_were_opened(
     sweep: Path, tmp_path: Path
 ) -> None:
-    assert run("study", "register", sweep, "--import-to", tmp_path / "a") == 0
+    assert run("study", "import", sweep, "-o", tmp_path / "a") == 0
     assert "was opened on" not in heard().err
     assert run("study", "compare", sweep) == 0
-    for other in (tmp_path / "a", tmp_path / "b"):
-        heard()
-        assert run("study", "register", sweep, "--import-to", other, "--rule", "ac-random") == 0
-        told = " ".join(heard().err.split())
-        assert "runs.cohort, made of the same files, was opened on" in told
+    heard()
+    assert run("study", "import", sweep, "-o", tmp_path / "b") == 0
+    told = " ".join(heard().err.split())
+    assert "runs.cohort, made of the same files, was opened on" in told
 
 
 def test_a_link_has_the_cohort_of_what_it_leads_to(sweep: Path, tmp_path: Path) -> None:

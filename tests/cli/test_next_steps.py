@@ -132,7 +132,7 @@ def test_the_command_for_a_run_of_checkwise_runs(kept: str, here: Path) -> None:
     "given",
     [
         ["--rule", "ac-nll", "--delta-pp", "3"],
-        ["--bins", "2", "--bandwidth", "0.5", "--held-out", "art"],
+        ["--held-out", "art"],
         ["--objectives", "nll,ece", "--weights", "photo=2,art=1", "--no-guard"],
         ["--param", "tolerance=paired", "--param", "alpha=0.2"],
     ],

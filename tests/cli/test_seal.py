@@ -17,7 +17,7 @@ from checkwise.study.folder import LOG, OPENED, register
 from checkwise.study.folder import sealed_results as read_heldout
 from checkwise.study.folder.registration import read_log
 from checkwise.study.tables import TABLES
-from tests.cli.calls import heard, run
+from tests.cli.calls import ran, run
 from tests.refusals import refused
 from tests.study.cohorts import tiny_runs, write_cohort
 from tests.study.test_methods import pair, save_logits
@@ -108,21 +108,19 @@ REFUSED = [
     "study report COHORT -o TMP/page.html --role evaluation",
     "study derive COHORT --method banana",
     "study derive COHORT --method ,",
-    "study derive COHORT --method swad --delta-pp 1",
+    "study derive COHORT --method swad --param delta_pp=1",
     "study derive COHORT --method swad --data banana",
     "study derive COHORT --method swad-banana",
-    "study derive COHORT --method swad-nobn --minibatches 3",
+    "study derive COHORT --method swad-nobn --param minibatches=3",
     "study derive COHORT --method lodo,swad",
     "study derive COHORT --method lodo --executor banana",
-    "study derive COHORT --method lodo --algorithm banana",
     "study register COHORT --rule banana",
     "study register COHORT --digest banana",
     "study pack COHORT -o TMP/x.zip",
 ]
 
 
-@pytest.mark.parametrize("line", REFUSED)
-def test_a_refused_command_leaves_the_log_as_it_is(line: str, folder: Path, tmp_path: Path) -> None:
+def test_a_refused_command_leaves_the_log_as_it_is(folder: Path, tmp_path: Path) -> None:
     register(folder, {"rule": "ac-nc"})
     (tmp_path / "linked" / "all").mkdir(parents=True)
     (tmp_path / "linked" / "all" / "main.md").symlink_to(folder / "cohort.json")
@@ -130,10 +128,14 @@ def test_a_refused_command_leaves_the_log_as_it_is(line: str, folder: Path, tmp_
     (tmp_path / "astray" / "all" / "main.md").symlink_to("/proc/main.md")
     before = (folder / LOG).read_bytes()
     one = next((folder / "runs").iterdir())
-    words = line.replace("COHORT", str(folder)).replace("TMP", str(tmp_path))
-    assert run(*words.replace("RUN", str(one)).split()) == 2
-    assert heard().err.count("\n") == 1
-    assert (folder / LOG).read_bytes() == before
+    wrong = []
+    for line in REFUSED:
+        words = line.replace("COHORT", str(folder)).replace("TMP", str(tmp_path))
+        code, _, error = ran(*words.replace("RUN", str(one)).split())
+        if (code, error.count("\n"), (folder / LOG).read_bytes()) != (2, 1, before):
+            wrong.append(f"{line}: {code}: {error}")
+            (folder / LOG).write_bytes(before)
+    assert not wrong
 
 
 def test_trying_the_output_place_leaves_nothing_there(folder: Path, tmp_path: Path) -> None:
@@ -160,18 +162,17 @@ SHOWING = [
 ]
 
 
-@pytest.mark.parametrize("line", SHOWING)
-def test_what_shows_held_out_results_leaves_one_mark(
-    line: str, folder: Path, tmp_path: Path
-) -> None:
-    words = line.replace("COHORT", str(folder)).replace("TMP", str(tmp_path))
-    assert run(*words.split()) == 0
-    assert [entry["kind"] for entry in read_log(folder)] == [OPENED]
+def test_what_shows_held_out_results_leaves_one_mark(folder: Path, tmp_path: Path) -> None:
+    for line in SHOWING:
+        words = line.replace("COHORT", str(folder)).replace("TMP", str(tmp_path))
+        assert run(*words.split()) == 0, line
+        assert [entry["kind"] for entry in read_log(folder)] == [OPENED], line
+        (folder / LOG).unlink()
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_what_shows_none_leaves_no_mark(folder: Path, tmp_path: Path) -> None:
+    one = next((folder / "runs").iterdir())
+    for line in (
         "select COHORT",
         "select RUN",
         "study status COHORT",
@@ -179,14 +180,10 @@ def test_what_shows_held_out_results_leaves_one_mark(
         "study pack COHORT -o TMP/packed.tar.xz",
         "study report COHORT --figures TMP/out --only trajectory",
         "select RUN --page TMP/run.html",
-        "study derive COHORT --method lodo --dry-run",
-    ],
-)
-def test_what_shows_none_leaves_no_mark(line: str, folder: Path, tmp_path: Path) -> None:
-    one = next((folder / "runs").iterdir())
-    words = line.replace("COHORT", str(folder)).replace("RUN", str(one))
-    run(*words.replace("TMP", str(tmp_path)).split())
-    assert not (folder / LOG).exists()
+    ):
+        words = line.replace("COHORT", str(folder)).replace("RUN", str(one))
+        run(*words.replace("TMP", str(tmp_path)).split())
+        assert not (folder / LOG).exists(), line
 
 
 def test_a_run_outside_a_cohort_shows_no_held_out_results(folder: Path, tmp_path: Path) -> None:
@@ -218,13 +215,17 @@ def test_opening_a_cohort_leaves_its_inner_runs_closed(folder: Path) -> None:
     assert not (inner / LOG).exists()
 
 
-@pytest.mark.parametrize("name", sorted(TABLES))
-def test_a_table_of_held_out_results_leaves_a_mark(name: str, folder: Path, tmp_path: Path) -> None:
-    code = run("study", "report", folder, "--tables", tmp_path, "--only", name)
-    place = tmp_path if name == "paper" else tmp_path / "all"
-    text = (place / f"{name}.md").read_text() if code == 0 else ""
-    if "target" in text.lower():
-        assert [entry["kind"] for entry in read_log(folder)] == [OPENED]
+def test_a_table_of_held_out_results_leaves_a_mark(folder: Path, tmp_path: Path) -> None:
+    of_targets = 0
+    for name in TABLES:
+        code = run("study", "report", folder, "--tables", tmp_path, "--only", name)
+        place = tmp_path if name == "paper" else tmp_path / "all"
+        text = (place / f"{name}.md").read_text() if code == 0 else ""
+        if "target" in text.lower():
+            of_targets += 1
+            assert [entry["kind"] for entry in read_log(folder)] == [OPENED], name
+        (folder / LOG).unlink(missing_ok=True)
+    assert of_targets > 5
 
 
 def test_a_held_out_journal_that_cannot_be_read_leaves_no_mark(folder: Path) -> None:

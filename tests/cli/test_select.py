@@ -15,7 +15,7 @@ import pytest
 
 import checkwise as cw
 from checkwise.cli import places, printing
-from checkwise.cli.handover import read_choice
+from checkwise.cli.handover import take
 from tests.cli.calls import answer, heard, otherwise, refusal, run, said, selection
 from tests.refusals import refused
 
@@ -70,7 +70,7 @@ def test_table_and_verbose_show_what_the_answer_leaves_out(table: Path) -> None:
         "100",
         "300",
     ]
-    for text in ("(ac-nc)", "●", "accuracy bound that helps"):
+    for text in ("(ac-nc)", "accuracy bound that helps"):
         assert text in long
         assert text not in short
     assert "--table" in short
@@ -177,19 +177,8 @@ def test_what_is_about_one_run_is_refused_for_several(
     assert "path alone" in refusal
 
 
-def test_a_run_of_several_paths_goes_by_the_name_that_is_printed(
-    logs: list[Path], table: Path, tmp_path: Path
-) -> None:
-    every = (*logs, several(table))
-    out = tmp_path / "choice.json"
-    for name, source in ((str(logs[2]), logs[2]), (f"{every[3]} b", every[3]), ("b", every[3])):
-        (entry,) = answer("select", *every, "--run", name)["runs"]
-        assert entry["source"] == str(source)
-        assert run("select", *every, "--run", name, "-o", out) == 0
-        assert read_choice(out).path == source
-        heard()
-    for name, names in (("log", "log"), ("none", str(logs[0]))):
-        assert names in refusal("select", *every, "--run", name)
+def test_a_run_of_several_paths_is_that_of_its_path(logs: list[Path], table: Path) -> None:
+    assert "one path" in refusal("select", *logs, several(table), "--run", "b")
 
 
 @pytest.mark.parametrize("words", [(), ("--best",)])
@@ -228,7 +217,7 @@ def test_what_can_be_written_is_written_before_what_fails_is_said(
     choice, page, copy = tmp_path / "choice.json", tmp_path / "p.html", tmp_path / "copy.pt"
     assert run("select", table, "-o", choice, "--copy-to", copy, "--page", page) == 2
     out, err = heard()
-    assert read_choice(choice).selection.step == 200
+    assert take(choice).selection.step == 200
     assert (page.exists(), copy.exists()) == (True, False)
     assert str(choice) in out
     assert str(page) in out
@@ -382,7 +371,7 @@ REFUSED = {
     "select nowhere": "no file or folder 'nowhere'",
     "select": "Missing argument",
     "select TABLE --rule best": "one of the rules source-acc",
-    "select TABLE --delta-pp wide": "a number for --delta-pp, but got 'wide'",
+    "select TABLE --delta-pp wide": "delta_pp … wide",
     "select TABLE --delta-pp -1": "delta_pp of 0 or more",
     "select TABLE --param q=3": "1, 2 or inf, but got 3",
     "select TABLE --weights size": "weights 'equal', 'sample'",
@@ -429,7 +418,7 @@ REFUSED = {
     "study unpack TABLE --out TABLE": "Expected a new folder, but",
     "study unpack . --out nowhere": "but . is a folder: name the .tar.xz file",
     "fly": "No such command",
-    "select TABLE --delta-pp 1 --param delta_pp=3": "`delta_pp`",
+    "select TABLE --delta-pp 1 --param delta_pp=3": "--delta-pp",
     "select TABLE --param delta_pp=1 --param delta_pp=3": "`delta_pp`",
 }
 
@@ -671,3 +660,32 @@ def test_files_that_look_like_checkpoints_come_with_the_option_that_takes_them(
     option = shlex.split(typed[typed.index("--checkpoints") :])
     assert said("select", log, *option).startswith(f"Use step 200: {tmp_path / name.format(200)}\n")
     assert said("select", tmp_path, *option).startswith("Use step 200: ")
+
+
+def test_json_has_the_call_and_what_the_trainer_calls_its_best(tmp_path: Path) -> None:
+    trees = tmp_path / "evals.json"
+    curves = {"mlogloss": [1.0, 0.6, 0.4, 0.5], "merror": [0.5, 0.4, 0.2, 0.2]}
+    trees.write_text(json.dumps({"valid": curves}))
+    found = selection(trees)
+    assert found["call"] == "predict(…, iteration_range=(0, 3))"
+    assert found["call"] in said("select", trees).splitlines()[0]
+    rows = [
+        {"step": step, "epoch": step / 100, "eval_accuracy": accuracy, "eval_loss": loss}
+        for step, accuracy, loss in ((100, 0.9, 0.5), (200, 0.904, 0.8))
+    ]
+    state = {"best_model_checkpoint": "out/checkpoint-200", "log_history": rows}
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state))
+    found = selection(tmp_path / "trainer_state.json")
+    assert found["own_best"] == {"name": "checkpoint-200", "step": 200}
+
+
+def test_options_of_select_and_foreign_json_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text('{"a": 1}')
+    lines = {
+        "prune RUN --delta-pp 1": "--delta-pp … checkwise select … prune choice.json",
+        "deploy RUN --held-out art -o OUT": "--held-out … checkwise select … deploy choice.json",
+        "prune RUN --keep-lats 1": "--keep-last",
+        "deploy JSON -o OUT": "choice.json … other.json",
+    }
+    json_file, out = tmp_path / "other.json", tmp_path / "out"
+    assert not otherwise(lines, RUN=tmp_path, OUT=out, JSON=json_file)

@@ -129,7 +129,7 @@ class Studies:
         printed(f"checkwise study run {self.folder}/toy.toml -o {out} --workers 1")
         derive = f"checkwise study derive {out} --data toy={data}"
         printed(f"{derive} --method lodo --workers 1")
-        printed(f"{derive} --method {MADE} --minibatches 5")
+        printed(f"{derive} --method {MADE} --param minibatches=5")
         return out
 
     @cached_property

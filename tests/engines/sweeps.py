@@ -53,7 +53,7 @@ class Sweep:
         self, study: object, out: Path, *words: object, environment: Mapping[str, str] | None = None
     ) -> None:
         self.out = out
-        command = ["study", "run", study, "--out", out, "--resume-seconds", 0, *words]
+        command = ["study", "run", study, "--out", out, "--set", "resume_seconds=0", *words]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "checkwise", *map(str, command)],
             env=dict(environment or os.environ),

@@ -56,7 +56,7 @@ def cluster() -> Iterator[Any]:
 
 
 def start(cluster: Any, study: object, out: Path, *words: object) -> Sweep:
-    place = ("--executor", "ray", "--address", cluster.address)
+    place = ("--executor", "ray", "--set", f"address={cluster.address}")
     return Sweep(study, out, *place, "--workers", 4, *words)
 
 
@@ -89,19 +89,21 @@ def test_an_interrupted_sweep_cancels_its_tasks_after_they_saved(
 
 
 def test_checkpoints_are_evaluated_on_the_cluster(cluster: Any, tmp_path: Path) -> None:
-    place = ("--executor", "ray", "--address", cluster.address, "--workers", 2)
+    place = ("--executor", "ray", "--set", f"address={cluster.address}", "--workers", 2)
     assert evaluated(tmp_path, *place) == evaluated(tmp_path)
 
 
 def test_workers_that_no_node_can_take_are_refused(cluster: Any, tmp_path: Path) -> None:
-    code, _, errors = start(cluster, write_small(tmp_path), tmp_path / "out", "--gpus", 8).end()
+    code, _, errors = start(
+        cluster, write_small(tmp_path), tmp_path / "out", "--set", "gpus=8"
+    ).end()
     assert code == 2
     assert "Expected a node of the Ray cluster with 1 CPU, 8 GPU for a worker" in errors
     assert errors.count("\n") == 1
 
 
 def test_an_address_without_a_cluster_is_refused(tmp_path: Path) -> None:
-    place = ("--executor", "ray", "--address", "127.0.0.1:9")
+    place = ("--executor", "ray", "--set", "address=127.0.0.1:9")
     code, _, errors = Sweep(write_small(tmp_path), tmp_path / "out", *place).end()
     assert code == 2
     assert "Expected a Ray cluster at 127.0.0.1:9" in errors
@@ -125,7 +127,7 @@ def test_a_folder_that_a_node_does_not_share_is_named(tmp_path: Path) -> None:
             assert node.poll() is None
             assert time.monotonic() < end
             time.sleep(0.1)
-        place = ("--executor", "ray", "--address", f"127.0.0.1:{port}")
+        place = ("--executor", "ray", "--set", f"address=127.0.0.1:{port}")
         code, _, errors = Sweep(write_small(tmp_path), out, *place).end()
     finally:
         node.terminate()

@@ -75,7 +75,7 @@ def test_the_demo_with_a_job_killed_one_requeued_and_one_at_its_time_limit(
 ) -> None:
     study, expected = reference("demo")
     # Slurm warns a job 90 s before its limit and looks every 30 s: after the first minute.
-    sweep = start(cluster, study, tmp_path / "out", "--workers", 3, "--time", 3)
+    sweep = start(cluster, study, tmp_path / "out", "--workers", 3, "--set", "time=3")
     sweep.wait_for_work(2)
     kill_and_requeue(sweep, cluster)
     code, printed, errors = sweep.end()
@@ -107,7 +107,7 @@ def test_checkpoints_are_evaluated_by_jobs(cluster: SlurmCluster, tmp_path: Path
 
 def test_what_slurm_refuses_is_one_line(cluster: SlurmCluster, tmp_path: Path) -> None:
     study = write_small(tmp_path)
-    sweep = start(cluster, study, tmp_path / "out", "--workers", 2, "--partition", "wrong")
+    sweep = start(cluster, study, tmp_path / "out", "--workers", 2, "--set", "partition=wrong")
     code, _, errors = sweep.end()
     assert code == 2
     assert errors.count("\n") == 1

@@ -246,7 +246,7 @@ def test_a_cohort_is_used_again_while_its_files_stay(tmp_path: Path) -> None:
         check_unchanged(tmp_path / "cohort", sweep, Request(held_out=("env0",)))
     log = next(sweep.rglob("results.jsonl"))
     log.write_text(log.read_text().replace('"loss": 1.0', '"loss": 2.0'))
-    with refused("differs: changed since … --import-to"):
+    with refused("differs: changed since … study import"):
         check_unchanged(tmp_path / "cohort", sweep, Request())
     own = write_cohort(tmp_path / "own", tiny_runs())
     with refused("differs"):

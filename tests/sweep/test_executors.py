@@ -67,10 +67,10 @@ def test_a_wrong_table_is_refused_with_the_study(tmp_path: Path, table: str, sai
     ("words", "said"),
     [
         (["--executor", "cloud"], "'cloud'"),
-        (["--partition", "short"], "--executor"),
-        (["--executor", "ray", "--time", "60"], "`time` … --time"),
+        (["--set", "partition=short"], "--executor"),
+        (["--executor", "ray", "--set", "time=60"], "`time` … --executor"),
         (["--executor", "slurm"], "--workers … --executor … slurm"),
-        (["--executor", "slurm", "--workers", "2", "--address", "a"], "`address`"),
+        (["--executor", "slurm", "--workers", "2", "--set", "address=a"], "`address`"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_anything_is_written(

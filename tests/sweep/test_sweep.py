@@ -40,7 +40,7 @@ def test_a_sweep_killed_with_its_workers_is_finished_by_the_next(
 ) -> None:
     study, out = write_tiny(tmp_path), tmp_path / "out"
     words = ["study", "run", str(study), "--out", str(out)]
-    words += ["--workers", "2", "--resume-seconds", "0"]
+    words += ["--workers", "2", "--set", "resume_seconds=0"]
     sweep = subprocess.Popen(
         [sys.executable, "-c", "from checkwise.cli import main; main()", *words],
         env=ENVIRONMENT,

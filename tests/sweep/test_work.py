@@ -111,11 +111,11 @@ def test_planning_again_lets_failed_runs_be_tried_again(
     (out / "runs" / bad.name / RUN_FILE).write_text("{}")  # no run's configuration
     (out / "runs" / bad.name / RESUME_FILE).parent.mkdir()
     (out / "runs" / bad.name / RESUME_FILE).write_text("no state")
-    code, printed, _ = call(capsys, "study", "work", out, "--retries", "1")
+    code, printed, _ = call(capsys, "study", "work", out, "--set", "retries=1")
     assert code == 1
     assert "1 run failed 2 times and will not be tried again" in printed
     assert len(read_failures(bad)) == 2
-    code, printed, _ = call(capsys, "study", "work", out, "--retries", "1")
+    code, printed, _ = call(capsys, "study", "work", out, "--set", "retries=1")
     assert (code, len(read_failures(bad))) == (1, 2)
     moved = attempts_at(attempts_folder(bad))[0]
     reason = read_failures(bad)[0].reason
@@ -190,7 +190,7 @@ def test_a_run_that_kills_its_workers_is_given_up(
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     study = write_tiny(tmp_path, ('"VREx"', '"Deadly"'), ('["0", "75"]', '["0"]'))
-    words = ("--plugin", plugin, "--retries", "1", "--workers", "1")
+    words = ("--plugin", plugin, "--set", "retries=1", "--workers", "1")
     code, printed, _ = call(capsys, "study", "run", study, "--out", tmp_path / "out", *words)
     assert code == 1
     assert "1 of 2 runs finished" in printed
@@ -277,7 +277,7 @@ def test_two_workers_are_killed_and_one_is_stopped_for_long(
 
 @contextmanager
 def four_workers(cohort: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
-    options = ("--wait", "--takeover", "2", "--resume-seconds", "0", "--retries", "20")
+    options = ("--wait", "--set", "takeover=2", "--set", "resume_seconds=0", "--set", "retries=20")
     processes = [start(cohort, *options) for _ in range(4)]
     try:
         yield processes

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 DOMAINS = ("art", "photo")
 CLASSES = 4
 STEPS = range(10, 101, 10)
+ROWS = 120  # of each domain; how sure a choice is takes as long as they are many
 
 
 def network(*, batchnorm: bool = False) -> nn.Module:
@@ -18,7 +19,7 @@ def network(*, batchnorm: bool = False) -> nn.Module:
     return nn.Sequential(nn.Linear(6, 16), *middle, nn.ReLU(), nn.Linear(16, CLASSES))
 
 
-def examples(domain: str, n: int = 300) -> tuple[Tensor, Tensor]:
+def examples(domain: str, n: int = ROWS) -> tuple[Tensor, Tensor]:
     seed = {"train": 0, "art": 1, "photo": 2, "unseen": 3}[domain]
     random = torch.Generator().manual_seed(seed)
     labels = torch.randint(CLASSES, (n,), generator=random)
@@ -27,7 +28,7 @@ def examples(domain: str, n: int = 300) -> tuple[Tensor, Tensor]:
     return means[labels] + (1.2 if domain == "photo" else 0.9) * noise, labels
 
 
-def train(folder: Path, suffix: str = ".pt", *, batchnorm: bool = False, rows: int = 300) -> Path:
+def train(folder: Path, suffix: str = ".pt", *, batchnorm: bool = False, rows: int = ROWS) -> Path:
     """Ten checkpoints, and ``predictions`` beside them; returns the predictions folder."""
     torch.manual_seed(0)
     model = network(batchnorm=batchnorm)

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
 import checkwise as cw
-from checkwise.deployed import load
+from checkwise.deployed import deploying, load
+from checkwise.deployed.bundle import write_bundle
 from tests.killing import die_at, in_child, was_killed
 from tests.weights.deployments import contents, train
 
 OPERATIONS = ("mkdir", "fsync", "rename", "replace", "unlink", "rmdir", "close")
 OLD: dict[str, Any] = {"calibrator": "none"}
 NEW: dict[str, Any] = {"average": "probabilities", "members": 3, "delta_pp": 5}
-INSTANTS = 15
+INSTANTS = 4
 
 
 def killed(work: Callable[[], object], *, number: int = 0, after: float = 0.0) -> bool:
@@ -43,6 +46,19 @@ def killed(work: Callable[[], object], *, number: int = 0, after: float = 0.0) -
     return was_killed(pid)
 
 
+def about_to_write(predictions: Path, folder: Path) -> tuple[Any, Any]:
+    """The files and facts of the new model, which is all that ``deploy`` does on disk."""
+    kept: list[tuple[Any, Any]] = []
+
+    def keep(_: Path, files: Any, info: Any, **__: Any) -> dict[str, Any]:
+        kept.append((files, info))
+        return {}
+
+    with patch.object(deploying, "write_bundle", keep):
+        cw.deploy(predictions, folder / "unwritten", **NEW)
+    return kept[0]
+
+
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     predictions = train(folder, rows=40)
@@ -52,24 +68,23 @@ def main(folder: Path) -> None:
     cw.deploy(predictions, folder / "old", **OLD)
     new, old = contents(folder / "new"), contents(folder / "old")
     out, kills = folder / "out", 0
+    files, info = about_to_write(predictions, folder)
     for before in ({}, old):
 
         def attempt(number: int = 0, after: float = 0.0, before: dict[str, bytes] = before) -> bool:
             if before and not out.exists():
-                cw.deploy(predictions, out, **OLD)
-            died = killed(
-                lambda: cw.deploy(predictions, out, **NEW, force=bool(before)),
-                number=number,
-                after=after,
-            )
+                shutil.copytree(folder / "old", out)
+            force = bool(before)
+            if number:
+                died = killed(lambda: write_bundle(out, files, info, replace=force), number=number)
+            else:
+                died = killed(lambda: cw.deploy(predictions, out, **NEW, force=force), after=after)
             left = contents(out) if out.exists() else {}
             assert left in (before, new), f"neither the old nor the new, killed at {number}"
             if left:
                 load(out)
             if left == new:
-                cw.deploy(predictions, out, force=True, **OLD)
-                if not before:
-                    os.rename(out, folder / f"done-{time.time_ns()}")
+                os.rename(out, folder / f"done-{time.time_ns()}")
             return died
 
         number = 1

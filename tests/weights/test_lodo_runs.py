@@ -45,21 +45,6 @@ def choices(path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     return json.loads(capsys.readouterr().out)["choices"]
 
 
-def test_the_plan_is_shown_without_training(
-    trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert lodo(trained, "--dry-run", "--hparams-seed", "0") == 0
-    said = capsys.readouterr().out
-    assert "tiny-lodo: 5 inner runs of 9 updates" in said
-    assert "left out together: 0+15, 0+30, 0+45, 0+60, 0+75" in said
-    assert lodo(trained, "--dry-run", "--hparams-seed", "0", "--json") == 0
-    planned = json.loads(capsys.readouterr().out)
-    assert (planned["study"], planned["runs"], planned["steps"]) == ("tiny-lodo", 5, 9)
-    assert planned["left_out"] == {
-        "RotatedMNIST": [["0", other] for other in ("15", "30", "45", "60", "75")]
-    }
-
-
 def test_steps_are_chosen_in_both_scopes_and_compared(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,12 +93,3 @@ def test_inner_runs_share_hyperparameters_with_their_outer_run(trained: Path) ->
     inner = open_cohort(inner_path(trained)).runs
     assert len(inner) == 10
     assert all(hparams(folder) == outer[key.hparams_seed] for key, folder in inner.items())
-
-
-def test_another_selection_of_runs_is_refused_in_the_same_place(
-    trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert lodo(trained, "--hparams-seed", "0") == 2
-    assert "hparams_seeds" in capsys.readouterr().err
-    assert lodo(trained, "--algorithm", "VREx") == 2
-    assert "Expected algorithms among ERM" in capsys.readouterr().err

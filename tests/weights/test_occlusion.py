@@ -71,7 +71,7 @@ def test_what_cannot_be_shown_is_refused_before_anything_is_opened(
     with refused("missing: 14"):
         image_case(record, next(iter(record.runs)), {"early": 14}, {})
     assert not read_lines(path)
-    with refused("value: --example … 0"):
+    with refused("value: example … 0"):
         case_of(path, row=10**6)
 
 
@@ -79,7 +79,7 @@ def test_the_command_writes_the_figure(cohort: Path, tmp_path: Path) -> None:
     path = copied(cohort, tmp_path)
     arguments = ["study", "report", str(path), "--figures", str(tmp_path / "out")]
     with pytest.raises(SystemExit) as stop:
-        main([*arguments, "--only", "occlusion", "--rules", "pure-nll", "--example", "2"])
+        main([*arguments, "--only", "occlusion", "--rules", "pure-nll"])
     assert stop.value.code == 0
     written = {file.name for file in (tmp_path / "out").iterdir()}
     assert written == {"occlusion.pdf", "occlusion.png"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from checkwise.cli import printing
 from checkwise.errors import NoGuaranteeError
@@ -28,9 +28,6 @@ from checkwise.selection import (
 )
 from checkwise.words import counted, listed, shortened
 
-if TYPE_CHECKING:
-    from checkwise.selection import Guarantee
-
 SHOWN: Final = 12
 NOTES: Final = 2
 USEFUL_PP: Final = 5.0  # an accuracy bound beyond this says nothing
@@ -49,6 +46,7 @@ def show_one(
     among: str = "",
     *,
     unmatched: str = "",
+    sure: bool = False,
     verbose: bool,
     table: bool,
     alpha: float,
@@ -78,10 +76,6 @@ def show_one(
         out.print(line)
     if verbose:
         out.print(f"Rule: {rule_in_words(s)}.")
-        from checkwise.cli.picture import picture
-
-        if drawn := picture(s, out.width, encoding=out.encoding):
-            out.print(f"\n{drawn}\n")
         out.print(bound_of(s, alpha))
     if table:
         out.print()
@@ -93,10 +87,10 @@ def show_one(
         read = listed(columns) if len(columns) <= SHOWN else shortened(columns)
         out.print(f"Read {read}.")
     if not verbose and not table:
-        sure = "--sure (how stable it is), " * (s.trajectory.examples is not None)
+        stable = "--sure (how stable it is), " * (s.trajectory.examples is not None and not sure)
         out.print(
-            f"More: --table (every checkpoint), --open (a page), {sure}-v (all notes, the accuracy "
-            "bound)."
+            f"More: --table (every checkpoint), --open (a page), {stable}-v (all notes, the "
+            "accuracy bound)."
         )
 
 
@@ -139,35 +133,12 @@ def bound_of(selection: Selection, alpha: float) -> str:
         bound = selection.guarantee(alpha, paired=True)
     except NoGuaranteeError as error:
         return f"No accuracy bound: {error}"
-    return _useless(bound.tightest_pp) or str(bound)
-
-
-def bounds_of(selections: Iterable[Selection], alpha: float) -> str:
-    """The bounds of several choices as a range, with the conditions that all of them share."""
-    bounds: list[Guarantee] = []
-    reasons = []
-    for selection in selections:
-        try:
-            bounds.append(selection.guarantee(alpha, paired=False))
-        except NoGuaranteeError as error:
-            reasons.append(str(error))
-    if not bounds:
-        return f"No accuracy bound: {reasons[0]}"
-    points = sorted(bound.bound_pp for bound in bounds)
-    without = f" {len(reasons)} of {len(bounds) + len(reasons)} runs have none." * bool(reasons)
-    return _useless(points[0]) or (
-        f"For each run by itself, with probability at least {1 - alpha:g}, the population "
-        f"{bounds[0].quantity} of the chosen checkpoint is at most {points[0]:.2f} to "
-        f"{points[-1]:.2f} points below the best of its run (--json has every bound)."
-        f"{without}\n{bounds[0].terms}"
-    )
-
-
-def _useless(points: float) -> str:
-    return (points > USEFUL_PP) * (
-        f"No accuracy bound that helps: with so few validation examples it is {points:.2f} points "
-        "(docs/sure.md)."
-    )
+    if bound.tightest_pp > USEFUL_PP:
+        return (
+            "No accuracy bound that helps: with so few validation examples it is "
+            f"{bound.tightest_pp:.2f} points (docs/sure.md)."
+        )
+    return str(bound)
 
 
 def show_table(out: Any, s: Selection) -> None:
@@ -221,7 +192,6 @@ def show_many(
     one_of: str,
     verbose: bool,
     table: bool,
-    alpha: float,
 ) -> None:
     """A row for every run, and what to do; ``one_of`` is what answers for one of them."""
     out = printing.console()
@@ -230,8 +200,6 @@ def show_many(
     out.print(printing.table(header, rows, left=left, bold=best))
     for line in _shared(chosen, verbose=verbose):
         out.print(line)
-    if verbose:
-        out.print(bounds_of(chosen.values(), alpha))
     for name, s in chosen.items() if table else ():
         out.print(f"\n{name}", style="bold")
         show_table(out, s)

@@ -27,6 +27,14 @@ class _PathType(click.Path):
         return super().convert(value, param, ctx)
 
 
+def names(text: str) -> tuple[str, ...]:
+    """A comma-separated list that names something."""
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found:
+        raise click.BadParameter("name at least one")
+    return found
+
+
 PATH: Any = _PathType(path_type=Path)
 OUTPUT = "Output"
 WHOLE = f"{__name__}.whole"  # whether the help shows rare options too
@@ -104,13 +112,10 @@ def argument(name: str, **settings: Any) -> Callable[[Function], Function]:
 
 
 def option(written: str, help: str = "", **settings: Any) -> Declared:
-    """An option, as a decorator of a command.
+    """An option, as a decorator of a command, written as in its help: ``-o, --out FILE``.
 
-    Args:
-        written: as in the help: ``-o, --out FILE``; without FILE a flag, with ``FILE…`` repeatable.
-        help: what it does.
-        settings: as ``click.option`` has them; ``under``, its heading; ``name``, that of the
-            argument.
+    Without FILE it is a flag, with ``FILE…`` repeatable. Settings are those of ``click.option``,
+    ``under``, its heading, and ``name``, that of the argument.
     """
     *flags, last = written.split(", ", 1) if written[1] != "-" else [written]
     flag, _, metavar = last.partition(" ")

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from checkwise.cli import printing
-from checkwise.cli.command import OUTPUT, argument, command, option, takes
-from checkwise.cli.importing import cohort_at, import_to_option
+from checkwise.cli.command import OUTPUT, argument, command, names, option, takes
+from checkwise.cli.importing import cohort_at
 from checkwise.cli.options import (
     RuleSettings,
     json_option,
     load_plugins,
-    names,
     out_option,
-    validation_option,
 )
 from checkwise.cli.places import check_file
 from checkwise.cli.printing import csv_text, json_text, or_null, print_json
@@ -26,7 +24,7 @@ from checkwise.errors import InputError, require
 from checkwise.metrics import METRICS
 from checkwise.selection import DEFAULT_RULE, REFERENCE, plain
 from checkwise.statistics import LEVEL, RESAMPLES, SEED
-from checkwise.store import check_validation, write_text
+from checkwise.store import write_text
 from checkwise.study import (
     MAIN_METRICS,
     OUTSIDE_THE_SEAL,
@@ -51,6 +49,7 @@ metrics_option = option(
     "--metrics NAMES",
     "What is compared: source_<metric>, target_<metric> or gap_pp, comma separated. "
     f"[default: {','.join(MAIN_METRICS)}, as far as the runs carry them]",
+    type=names,
 )
 role_option = option("--role TEXT", "Only data of this role: development or evaluation.")
 scope_option = option(
@@ -72,14 +71,13 @@ scope_option = option(
     "--rules NAMES",
     "Rules and methods to compare, comma separated. "
     f"[default: {REFERENCE},{DEFAULT_RULE}, or the best rule that the data allow]",
+    type=names,
 )
 @reference_option
 @metrics_option
-@option("--by COLUMN", "Split by dataset, algorithm, held_out or a seed.")
+@option("--by COLUMN", "Split by dataset, algorithm, held_out or a seed.", type=names)
 @scope_option
 @role_option
-@validation_option.but(under="Options")
-@import_to_option
 @takes(RuleSettings, "settings")
 @option(
     "--units",
@@ -90,14 +88,12 @@ scope_option = option(
 @json_option
 def compare_command(
     path: Path,
-    rules: str | None,
+    rules: tuple[str, ...] | None,
     reference: str,
-    metrics: str | None,
-    by: str | None,
+    metrics: tuple[str, ...] | None,
+    by: tuple[str, ...] | None,
     scope: str,
     role: str | None,
-    validation: str | None,
-    import_to: Path | None,
     settings: RuleSettings,
     units: bool,
     out: Path | None,
@@ -109,20 +105,17 @@ def compare_command(
     """
     check_file(out, path, kinds=(".json", ".csv"))
     load_plugins(settings.plugin)
-    if metrics is not None:
-        check_named(metrics, "--metrics")
+    by = by or ()
     if rules is not None:
-        _besides(names(rules), reference)
+        _besides(rules, reference)
     require("scipy")  # before held-out results are opened
-    study = Cohort.open(cohort_at(path, import_to), role=role)
-    asked = [REFERENCE, study.usual_rule] if rules is None else names(rules)
-    *asked, reference = [
-        method(name).validated_by(check_validation(validation)).name for name in (*asked, reference)
-    ]
-    shown = study.main_metrics if metrics is None else names(metrics)
+    study = Cohort.open(cohort_at(path), role=role)
+    named = (*(rules or (REFERENCE, study.usual_rule)), reference)
+    *asked, reference = [method(name).name for name in named]
+    shown = list(metrics or study.main_metrics)
     params, weighting = settings.params, settings.weighting
     rows = study.contrasts(
-        asked, reference, by=names(by), metrics=shown, scope=scope, **weighting, **params
+        asked, reference, by=by, metrics=shown, scope=scope, **weighting, **params
     )
     known = registrations(
         study.path,
@@ -136,7 +129,7 @@ def compare_command(
     changed = {name: plain(value) for name, value in params.items()}
     changed |= {n: value for n, value in weighting.items() if value not in ("equal", False)}
     content = {
-        **record(study, rows, reference, names(by)),
+        **record(study, rows, reference, by),
         "settings": {**changed, "scope": scope},
         "registered": {rule: asdict(registration) for rule, registration in known.items()},
     }
@@ -145,7 +138,7 @@ def compare_command(
     if as_json:
         print_json("compare", content)
         return
-    present(study, rows, names(by), units=units)
+    present(study, rows, by, units=units)
     said: dict[str, list[str]] = {}
     for rule, registration in known.items():
         said.setdefault(str(registration), []).append(rule)
@@ -171,12 +164,6 @@ def _besides(rules: Sequence[str], reference: str) -> list[str]:
             "add one."
         )
     return compared
-
-
-def check_named(text: str, option: str, what: str = "one") -> None:
-    """Refuse a list that names nothing."""
-    if not names(text):
-        raise InputError(f"Expected {option} to name at least {what}, but got none: add one.")
 
 
 def check_metrics(metrics: Sequence[str]) -> None:

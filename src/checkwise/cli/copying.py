@@ -29,14 +29,7 @@ _OF_TRAINERS: Final = ("checkpoints", "weights")  # folders that only the traine
 def copy_chosen(path: Path, selection: Selection, to: Path, *, force: bool = False) -> Path:
     """Copy the chosen checkpoint, a file or a folder; ``TO.json`` beside it says why.
 
-    Args:
-        path: what was read; it is never written over.
-        selection: the choice.
-        to: the new file or folder. One for Keras gets its ending.
-        force: replace an earlier copy.
-
-    Returns:
-        Where the copy is.
+    Where it is: one for Keras gets its ending. ``path``, what was read, is never written over.
     """
     if to.name in ("", ".."):
         raise InputError(

@@ -79,16 +79,13 @@ def demo_command(quick: bool, workers: int | None, out: Path | None, show: bool)
 
 def _one_run(cohort: Cohort) -> None:
     """What `checkwise select` shows of the first run, so that no result decided which."""
-    from checkwise.cli.picture import picture
     from checkwise.selection import select
 
     first = min(cohort.usable)
     chosen = select(cohort.usable[first], RULES[0])
-    console = printing.console()
     folder = _folder(cohort, first)
     printing.say(
         f"\nOne run explained, the first; `checkwise select {folder}` says the same:\n",
-        picture(chosen, console.width, encoding=console.encoding),
         chosen.explain(),
     )
 

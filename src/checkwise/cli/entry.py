@@ -155,7 +155,7 @@ def _warn_once() -> Callable[..., None]:
 def _explain(error: Exception) -> int:
     error = missing_extra(error) or error
     if isinstance(error, click.ClickException):
-        _complain(error.format_message())
+        _complain(_of_select(error) or error.format_message())
         return 2
     if isinstance(error, click.Abort):  # click's word for an interrupt inside a command
         _complain("interrupted")
@@ -177,6 +177,20 @@ def _explain(error: Exception) -> int:
         "run again with --debug and report what it prints."
     )
     return 1
+
+
+def _of_select(error: click.ClickException) -> str:
+    """Where an option belongs that stands on ``select`` alone."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return ""
+    select: Any = app.get_command(error.ctx, "select")
+    taker, name = error.ctx.info_name, error.option_name
+    if taker not in ("deploy", "prune") or not any(name in one.opts for one in select.params):
+        return ""
+    return (
+        f"{name} belongs to `checkwise select`: choose with it, `checkwise select PATH {name} … -o "
+        f"choice.json`, then `checkwise {taker} choice.json`."
+    )
 
 
 def _complain(message: str) -> None:

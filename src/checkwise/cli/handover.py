@@ -37,16 +37,7 @@ again_option = option(
 
 @dataclass(frozen=True)
 class Taken:
-    """One run, and how to choose in it.
-
-    Args:
-        path: what was read.
-        run: the run.
-        choice: how to choose.
-        selection: the choice.
-        reading: how it was read.
-        file: ``choice.json``; None where the run itself was named.
-    """
+    """One run, and how to choose in it; ``file`` is ``choice.json``, where that was named."""
 
     path: Path
     run: Trajectory
@@ -61,18 +52,10 @@ def write_choice(
     path: Path,
     reading: Reading,
     choosing: Choosing,
-    runs: Sequence[Mapping[str, Any]],
-    chosen: Mapping[RunKey, Selection],
+    answer: Mapping[str, Any],
+    selection: Selection,
 ) -> None:
-    """Write ``choice.json``.
-
-    Args:
-        out: the file.
-        path: what was read, as given.
-        reading, choosing: how, and by which rule.
-        runs: the answers, as ``select --json`` prints them.
-        chosen: the same.
-    """
+    """Write ``choice.json``: what was read and how, by which rule, and the answer for one run."""
     choice = choosing.choice
     given = {
         name: value
@@ -85,8 +68,10 @@ def write_choice(
         "choice": choice.as_dict(),
         "plugins": list(choosing.plugin),
     }
-    digest = _digest(runs, asked, _read(path, reading, choice, chosen))
-    text = json_text({"runs": runs, "asked": asked, "digest": digest}, ensure_ascii=False)
+    key = RunKey.from_dict(answer["run"])
+    digest = _digest([answer], asked, _read(path, reading, choice, key, selection))
+    content = {"runs": [answer], "asked": asked, "digest": digest}
+    text = json_text(content, ensure_ascii=False)
     if text != text.encode(errors="replace").decode():
         raise InputError(
             f"Expected names in UTF-8 to write down, but {printable(str(path))} is not: rename it.",
@@ -96,24 +81,40 @@ def write_choice(
 
 
 def take(
-    path: Path, plugins: Sequence[str], *, again: bool, checkpoints: str | None = None
+    path: Path,
+    plugins: Sequence[str] = (),
+    *,
+    again: bool = False,
+    checkpoints: str | None = None,
 ) -> Taken:
     """The one run that a path or a ``choice.json`` leads to.
 
-    ``checkpoints`` is the pattern of their names, for a path; a choice has its own.
+    Args:
+        path: of either.
+        plugins: those that the user names; a file's own are never run.
+        again: take a choice although something changed since.
+        checkpoints: the pattern of their names, for a path; a choice has its own.
     """
     content = _content(path)
     if content is not None:
-        return read_choice(path, plugins, again=again, content=content)
+        return _read_again(path, plugins, content, again=again)
     if again:
         raise InputError(
             f"Expected choice.json for --again, but {path} is none: leave it out.",
             code="unsupported",
         )
     load_plugins(plugins)
-    given: dict[str, Any] = {"checkpoints": checkpoints}
-    reading, choice = Reading(**given), Choice()
-    runs = reading.load_runs(path, choice)
+    reading, choice = Reading(checkpoints=checkpoints), Choice()
+    try:
+        runs = reading.load_runs(path, choice)
+    except InputError as error:
+        if path.suffix != ".json" or not path.is_file():
+            raise
+        raise InputError(
+            f"Expected choice.json of `checkwise select`, or a run, but {path} is neither: choose "
+            "with `checkwise select … -o choice.json`.",
+            code=error.code,
+        ) from error
     if len(runs) > 1:
         raise InputError(
             f"Expected one run in {path}, but found {len(runs)}: choose one with `checkwise select "
@@ -124,26 +125,19 @@ def take(
     return Taken(path, run, choice, select(run, choice), reading)
 
 
-def read_choice(
-    file: Path,
-    plugins: Sequence[str] = (),
-    *,
-    again: bool = False,
-    content: Mapping[str, Any] | None = None,
+def _read_again(
+    file: Path, plugins: Sequence[str], content: Mapping[str, Any], *, again: bool
 ) -> Taken:
-    """Read and choose again, as the file says.
-
-    Args:
-        file: what ``select -o choice.json`` wrote.
-        plugins: those that the user names; the file's own are never run.
-        again: take it although something changed since.
-        content: the file's, where it was read already.
-    """
-    content = _content(file) if content is None else content
-    if content is None:
-        raise _unlike(file, "holds no choice")
+    """Read and choose again, as the file says."""
     asked, key, step = _checked(file, content)
-    _check_plugins(file, asked["plugins"], plugins)
+    typed = {Path(name).name for name in plugins}
+    for name in asked["plugins"]:
+        if Path(name).name not in typed:
+            raise InputError(
+                f"Expected --plugin, because {file} was made with {shown(name)}: look at what it "
+                f"is, and add --plugin {printable(name)}.",
+                code="missing",
+            )
     load_plugins(plugins)
     path, reading = Path(asked["path"]), _reading(file, asked["reading"])
     try:
@@ -161,7 +155,7 @@ def read_choice(
         raise _unlike(file, f"names a run that {path} does not have, {key.label}", code="differs")
     selection = select(runs[key], choice)
     if not again:
-        digests = _read(path, reading, choice, {key: selection})
+        digests = _read(path, reading, choice, key, selection)
         if _digest(content["runs"], asked, digests) != content["digest"]:
             raise _changed(file, f"{path}, or the file itself, changed since")
         if selection.step != step:
@@ -182,18 +176,16 @@ def _say_consents(file: Path, reading: Reading, domains: Sequence[str]) -> None:
 
 
 def _read(
-    path: Path, reading: Reading, choice: Choice, chosen: Mapping[RunKey, Selection]
+    path: Path, reading: Reading, choice: Choice, key: RunKey, selection: Selection
 ) -> dict[str, str]:
-    """Run → digest of what its log says, also of steps whose checkpoints are gone."""
-    found = {key: one.trajectory for key, one in chosen.items()}
-    if any(run.logged is not None for run in found.values()):
-        found |= replace(reading, include_unsaved=True).load_runs(path, choice)
-    return {str(key): found[key].digest for key in chosen}
+    """The digest of what a run's log says, also of steps whose checkpoints are gone."""
+    run = selection.trajectory
+    if run.logged is not None:
+        run = replace(reading, include_unsaved=True).load_runs(path, choice)[key]
+    return {str(key): run.digest}
 
 
-def _digest(
-    runs: Sequence[Mapping[str, Any]], asked: Mapping[str, Any], read: Mapping[str, str]
-) -> str:
+def _digest(runs: Sequence[Any], asked: Mapping[str, Any], read: Mapping[str, str]) -> str:
     text = json.dumps([runs, asked, read], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -221,24 +213,10 @@ def _checked(file: Path, content: Mapping[str, Any]) -> tuple[dict[str, Any], Ru
     fits = isinstance(asked, dict) and set(asked) == ASKED
     if not fits or not _is_name(asked["path"]) or not _are_names(asked["plugins"]):
         raise _unlike(file, f"has {shown(asked)} as asked")
-    if not isinstance(runs, list) or not all(map(_is_answer, runs)):
-        raise _unlike(file, f"has {shown(runs)} as runs")
-    if len(runs) != 1:
-        raise InputError(
-            f"Expected the choice in one run, but {file} has those in {len(runs)}: choose one with "
-            "`checkwise select … --run NAME -o choice.json`.",
-            code="ambiguous",
-        )
-    return asked, RunKey.from_dict(runs[0]["run"]), runs[0]["selection"]["step"]
-
-
-def _is_answer(one: object) -> bool:
-    return (
-        isinstance(one, dict)
-        and isinstance(one.get("run"), dict)
-        and isinstance(one.get("selection"), dict)
-        and type(one["selection"].get("step")) is int
-    )
+    match runs:
+        case [{"run": dict(run), "selection": {"step": int(step)}}] if type(step) is int:
+            return asked, RunKey.from_dict(run), step
+    raise _unlike(file, f"has {shown(runs)} as runs, not one")
 
 
 def _is_name(value: object) -> bool:
@@ -250,35 +228,16 @@ def _are_names(value: object) -> bool:
 
 
 def _reading(file: Path, given: object) -> Reading:
-    """The options of ``select`` that say how to read; of each the type that it has there."""
+    """The options that say how to read: text, several of it, or a flag that is set."""
     values: dict[str, Any] = given if isinstance(given, dict) else {"reading": given}
     for name, value in values.items():
         one = Reading.declared.get(name)
-        if one is None or not _fits(value, one.settings):
+        several, flag = (one is not None and one.settings.get(x) for x in ("multiple", "is_flag"))
+        fits = _are_names(value) if several else value is True if flag else _is_name(value)
+        if one is None or not fits:
             raise _unlike(file, f"has {shown(value)} as {shown(name)}")
     values = {n: tuple(value) if isinstance(value, list) else value for n, value in values.items()}
     return Reading(**values)
-
-
-def _fits(value: object, settings: Mapping[str, Any]) -> bool:
-    if settings.get("multiple"):
-        return _are_names(value)
-    if settings.get("is_flag"):
-        return value is True
-    kind = settings.get("type", str)
-    return _is_name(value) if kind is str else type(value) in (int, kind)
-
-
-def _check_plugins(file: Path, named: Sequence[str], given: Sequence[str]) -> None:
-    """What a file names is not run: the user names it too."""
-    typed = {Path(name).name for name in given}
-    for name in named:
-        if Path(name).name not in typed:
-            raise InputError(
-                f"Expected --plugin, because {file} was made with {shown(name)}: look at what it "
-                f"is, and add --plugin {printable(name)}.",
-                code="missing",
-            )
 
 
 def _unlike(file: Path, how: str, code: Code = "damaged") -> InputError:

@@ -31,13 +31,7 @@ def _readable(path: Path) -> bool:
 
 
 def next_steps(selection: Selection, path: Path, given: Sequence[str]) -> list[str]:
-    """At most two lines.
-
-    Args:
-        selection: the answer.
-        path: what it was chosen from.
-        given: the options with which it was chosen, as on the command line.
-    """
+    """At most two lines; ``given`` are the options of the choice, as on the command line."""
     run, lines = selection.trajectory, []
     there = [Path(place) for place in run.paths or () if place and Path(place).exists()]
     if run.examples is not None and run.examples.has_logits and "--validation" not in given:

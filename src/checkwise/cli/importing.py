@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkwise.cli import printing
-from checkwise.cli.command import PATH, argument, command, option
+from checkwise.cli.command import argument, command, option
 from checkwise.cli.options import (
     READ,
     column_option,
@@ -28,12 +28,6 @@ if TYPE_CHECKING:
     from checkwise.study import ForeignRun
     from checkwise.study.folder import Origin
 
-import_to_option = option(
-    "--import-to DIR",
-    "Where a log or table is imported to, and kept. [default: PATH.cohort]",
-    type=PATH,
-)
-
 
 @command(
     "import",
@@ -51,7 +45,6 @@ import_to_option = option(
 @source_option
 @column_option
 @option("--role TEXT", "development or evaluation. [default: evaluation]", default="evaluation")
-@option("--name TEXT", "The name of the study. [default: that of PATH]")
 @out_option.but(metavar="DIR", help="The study to make. [default: PATH.cohort]")
 def import_command(
     path: Path,
@@ -59,7 +52,6 @@ def import_command(
     source: tuple[str, ...],
     column: tuple[str, ...],
     role: str,
-    name: str | None,
     out: Path | None,
 ) -> None:
     """Make a study of PATH: DomainBed logs, SWAD logs, or a table with rows of the target.
@@ -68,7 +60,7 @@ def import_command(
     """
     place = default_place(path) if out is None else out
     request = Request.of(held_out, (), sources=source, columns=columns_of(column))
-    runs = _imported(path, place, request, role=role, name=name)
+    runs = _imported(path, place, request, role)
     notes = Counter(note for run in runs for note in run.trajectory.notes)
     if gaps := sum(bool(run.gaps) for run in runs):
         notes[
@@ -85,36 +77,32 @@ def import_command(
 
 
 def _imported(
-    path: Path, place: Path, request: Request, *, role: str = "evaluation", name: str | None = None
+    path: Path, place: Path, request: Request, role: str = "evaluation"
 ) -> Sequence[ForeignRun]:
     from checkwise.study import import_cohort
 
     with counting("importing runs") as progress:
-        return import_cohort(path, place, request, role=role, name=name, progress=progress)
+        return import_cohort(path, place, request, role=role, progress=progress)
 
 
-def cohort_at(path: Path, import_to: Path | None) -> Path:
+def cohort_at(path: Path) -> Path:
     """The cohort at a path; a log or table is imported first, unless it already was.
 
     The imported cohort stays, so that registrations and the mark of an opening stay with it.
-
-    Raises:
-        InputError: the files changed since they were imported.
     """
     from checkwise.study import check_unchanged, importable
     from checkwise.study.folder import is_cohort
 
     if not importable(path):
         return path
-    place = default_place(path) if import_to is None else import_to
+    place = default_place(path)
     if is_cohort(place):
         check_unchanged(place, path, Request())
-        said = f"{path} was imported before: {place} is read."
+        printing.say(f"{path} was imported before: {place} is read.", stderr=True)
     else:
         runs = _imported(path, place, Request())
         said = f"{path} is imported into {place} ({counted(len(runs), 'run')})."
-    printing.say(said, stderr=True)
-    _warn_if_opened(path, place)
+        printing.say(said, stderr=True)
     return place
 
 

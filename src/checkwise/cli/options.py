@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from checkwise import store
-from checkwise.cli.command import OUTPUT, PATH, Shared, field, option
+from checkwise.cli.command import OUTPUT, PATH, Shared, field, names, option
 from checkwise.cli.places import check_sealed
 from checkwise.cli.progress import counting
 from checkwise.errors import InputError
-from checkwise.metrics import BANDWIDTH, BINS
 from checkwise.plugins import Plugin, load_plugin
 from checkwise.readers import Request, load_runs, only
 from checkwise.records import RunKey, Trajectory
@@ -25,7 +25,6 @@ json_option = option("--json", "Print JSON for machines.", name="as_json", under
 open_option = option("--open", "Open the page in the browser.", name="show", under=OUTPUT)
 out_option = option("-o, --out PATH", "Where to write it.", type=PATH, under=OUTPUT)
 force_option = option("--force", "Replace what is there.", under=OUTPUT)
-dry_run_option = option("--dry-run", "Show the plan, train nothing.")
 plugin_option = option(
     "--plugin FILE…",
     "A Python file or module with rules, metrics or algorithms of your own; repeatable.",
@@ -37,19 +36,11 @@ source_option = option(
     "--source NAME…", "Validation, although it looks held out; repeatable.", under=READ
 )
 data_option = option("--data NAME=PATH…", "Where a data set is; repeatable. Or set CHECKWISE_DATA.")
-validation_option = option(
-    "--validation NAME", "Of runs with both: examples or groups. [examples]", under=READ
-)
 
 
 def load_plugins(names: Iterable[str]) -> tuple[Plugin, ...]:
     """Import files or modules whose decorators register what is in them."""
     return tuple(load_plugin(name) for name in names)
-
-
-def names(text: str | None) -> list[str]:
-    """A comma-separated list."""
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 def pairs(
@@ -94,22 +85,16 @@ class RuleSettings(Shared, under=CHOOSE):
     def params(self) -> dict[str, Any]:
         """Only what was given: the rule knows its defaults and refuses what it does not take."""
         given = pairs("--param", self.param, "NAME=VALUE", split=str.partition)
-        for name in OPTION_OF:
-            if name in given:
+        for name, value in given.items():
+            instead = INSTEAD.get(name, f"--{name.replace('_', '-')}" * (name in self.declared))
+            if instead:
                 raise InputError(
-                    f"Expected a parameter of a rule, but got --param {name}={given[name]}: use "
-                    f"{OPTION_OF[name]}.",
+                    f"Expected a parameter of a rule, but got --param {name}={value}: use "
+                    f"{instead}.",
                     code="unsupported",
                 )
-        for name in WITH_OPTION:
-            if (value := getattr(self, name, None)) is not None:
-                if name in given:
-                    raise InputError(
-                        f"Expected one value of `{name}`, but got --{name.replace('_', '-')} and "
-                        "--param: give one.",
-                        code="ambiguous",
-                    )
-                given[name] = value
+        own = {name: getattr(self, name, None) for name in WITH_OPTION}
+        given |= {name: value for name, value in own.items() if value is not None}
         return {name: _parameter(name, value) for name, value in given.items()}
 
     @property
@@ -121,15 +106,14 @@ class RuleSettings(Shared, under=CHOOSE):
         return {"weights": by_name or self.weights, "worst_domain": False}
 
 
-# What has an option of its own, and what is a parameter by an option or by --param.
-OPTION_OF = {
-    "weights": "--weights",
+WITH_OPTION = ("delta_pp", "constraint", "delta", "objectives")
+# What is no parameter of a rule, and not named like its option.
+INSTEAD = {
     "worst_domain": "--weights worst",
     "guard": "--no-guard",
     "directions": "--direction",
     "rule": "--rule",
 }
-WITH_OPTION = ("delta_pp", "constraint", "delta", "objectives")
 
 
 class Choosing(RuleSettings, under=CHOOSE):
@@ -169,27 +153,16 @@ class Choosing(RuleSettings, under=CHOOSE):
 def _parameter(name: str, text: str) -> Any:
     """The value of a parameter; exact decimals stay the text that was written."""
     if name == "objectives":
-        if len(names(text)) != text.count(",") + 1:
+        objectives = tuple(part.strip() for part in text.split(","))
+        if not all(objectives):
             raise InputError(f"Expected objectives with commas between, but got {text!r}.")
-        return tuple(names(text))
-    if name == "delta":
+        return objectives
+    if name in ("delta", "delta_pp", "threshold_pp"):
         return text
-    number = _number(text)
-    if name in ("delta_pp", "threshold_pp"):
-        if number is None:
-            option = "--delta-pp" if name == "delta_pp" else f"--param {name}"
-            raise InputError(f"Expected a number for {option}, but got {text!r}.")
-        return text
-    return {"true": True, "false": False}.get(text.lower(), text) if number is None else number
-
-
-def _number(text: str) -> int | float | None:
     for read in (int, float):
-        try:
+        with suppress(ValueError):
             return read(text)
-        except ValueError:
-            continue
-    return None
+    return {"true": True, "false": False}.get(text.lower(), text)
 
 
 class Reading(Shared, under=READ):
@@ -202,12 +175,8 @@ class Reading(Shared, under=READ):
     column: tuple[str, ...] = column_option.field
     n: str | None = field("--n NUMBER", "Validation examples: 5000, or photo=400,art=300.")
     only_run: str | None = field("--run NAME", "Only this run of several.")
-    validation: str | None = validation_option.field
-    bins: int = field(
-        "--bins INTEGER", f"Bins of calibration errors. [{BINS}]", type=int, default=BINS
-    )
-    bandwidth: float = field(
-        "--bandwidth FLOAT", f"Width of the soft bins. [{BANDWIDTH}]", type=float, default=BANDWIDTH
+    validation: str | None = field(
+        "--validation NAME", "Of runs with both: examples or groups. [examples]"
     )
     checkpoints: str | None = field(
         "--checkpoints PATTERN", "As 'checkpoint-{step}' or 'weights.{epoch+1}.keras'.", under=FIND
@@ -226,20 +195,11 @@ class Reading(Shared, under=READ):
             "include_unsaved": self.include_unsaved,
         }
         check_sealed(path, Request.of(self.held_out, (), **asked))
-        metrics = scores_read(choice)
-        given = self.validation
-        validation = None if given is None else store.check_validation(given)
+        if self.validation is not None:
+            asked["validation"] = store.check_validation(self.validation)
+        asked |= {"held_out": self.held_out, "metrics": scores_read(choice)}
         with counting("evaluating checkpoints") as progress:
-            runs = load_runs(
-                path,
-                held_out=self.held_out,
-                **asked,
-                validation=validation,
-                metrics=metrics,
-                bins=self.bins,
-                bandwidth=self.bandwidth,
-                progress=progress,
-            )
+            runs = load_runs(path, **asked, progress=progress)
         return runs if self.only_run is None else only(self.only_run, runs, path)
 
 
@@ -262,15 +222,14 @@ def columns_of(written: Iterable[str]) -> dict[str, str]:
 
 def examples_of(text: str | None) -> int | dict[str, int] | None:
     """``5000``, or ``photo=400,art=300`` as a map."""
-    if text is None:
-        return None
-    if "=" not in text:
-        return _whole(text)
+    if text is None or "=" not in text:
+        return None if text is None else whole_number("--n", text)
     by_name = pairs("--n", text.split(","), "SET=NUMBER,…")
-    return {name: _whole(number) for name, number in by_name.items()}
+    return {name: whole_number("--n", number) for name, number in by_name.items()}
 
 
-def _whole(text: str) -> int:
+def whole_number(option: str, text: str) -> int:
+    """A whole number above 0."""
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:20]) < 2**53:
-        raise InputError(f"Expected --n as a whole number above 0, but got {text!r:.40}.")
+        raise InputError(f"Expected {option} as a whole number above 0, but got {text!r:.40}.")
     return int(text)

@@ -35,12 +35,7 @@ def check_file(
 ) -> None:
     """Refuse an output file that would replace what was read or records, or cannot be written.
 
-    Args:
-        out: the file, if one was asked for.
-        read: what was read.
-        kinds: the endings that it may have.
-        replace: whether it may be there already.
-        makes_folder: whether its folder is made too.
+    ``kinds`` are the endings that it may have; it may be there already with ``replace`` alone.
     """
     if out is None:
         return
@@ -77,13 +72,7 @@ def refuse_what_is_there(out: Path) -> None:
 
 
 def check_answer(out: Path, read: Iterable[Path], *, force: bool) -> None:
-    """Refuse to replace a file that `select` did not write; one of what was read, in any case.
-
-    Args:
-        out: the file to write.
-        read: files and folders that were read, and the checkpoints of their runs.
-        force: whether another file may be replaced.
-    """
+    """Refuse to replace a file that `select` did not write, unless forced, or one that was read."""
     if not out.is_file():
         return
     with out.open("rb") as opened:
@@ -139,11 +128,7 @@ def cohort_beside(path: Path) -> Path | None:
 
 
 def check_sealed(path: Path, request: Request) -> None:
-    """Refuse to read as sources what the import of a log or table holds out.
-
-    Raises:
-        InputError: the cohort beside ``path`` was told of a target, and the request is not.
-    """
+    """Refuse to read as sources what an import of the log or table, beside it, holds out."""
     place = cohort_beside(path)
     if place is None:
         return

@@ -12,7 +12,7 @@ from checkwise.cli.options import force_option, json_option, out_option
 from checkwise.cli.places import check_folder
 from checkwise.cli.printing import print_json
 from checkwise.cli.progress import counting
-from checkwise.cli.workers import AT_LEAST_ONE, WHERE, ExecutorOptions
+from checkwise.cli.workers import AT_LEAST_ONE, WHERE, Launching
 from checkwise.errors import CheckwiseError, CheckwiseWarning, InputError
 from checkwise.predict import PredictResult, predict
 from checkwise.records import looks_held_out
@@ -20,7 +20,7 @@ from checkwise.store import is_own_record
 from checkwise.words import counted
 
 
-class PredictOptions(ExecutorOptions, under=WHERE):
+class PredictOptions(Launching, under=WHERE):
     """One process is the default: an evaluation may need the whole memory of a GPU."""
 
     workers: int | None = field(

@@ -290,23 +290,20 @@ def _show(chosen: Selection, plan: Pruning, run: Path, *, applied: bool) -> None
     accuracies = chosen.columns.get("accuracy", ())
     accuracy = dict(zip(chosen.trajectory.steps.tolist(), accuracies, strict=False))
     folder = _folder(run).absolute()
-    columns: dict[str, list[str]] = {"step": [], "accuracy": [], "size": [], "": []}
-    columns["checkpoint"] = []
+    rows = []
     for saved in plan.checkpoints:
         known, place = saved.step in accuracy, saved.path.absolute()
-        below = place.is_relative_to(folder)
-        cells = (
-            str(saved.step),
-            f"{100 * accuracy[saved.step]:.2f}" if known else "-",
-            bytes_shown(saved.bytes),
-            f"stays: {saved.why}" if saved.why else "deleted" if applied else "can go",
-            str(place.relative_to(folder) if below else saved.path),
+        shown = f"{100 * accuracy[saved.step]:.2f}" if known else "-"
+        rows.append(
+            (
+                str(saved.step),
+                *([shown] if accuracy else []),
+                bytes_shown(saved.bytes),
+                f"stays: {saved.why}" if saved.why else "deleted" if applied else "can go",
+                str(place.relative_to(folder) if place.is_relative_to(folder) else saved.path),
+            )
         )
-        for column, cell in zip(columns.values(), cells, strict=True):
-            column.append(cell)
-    if not accuracy:
-        del columns["accuracy"]
-    rows = list(zip(*columns.values(), strict=True))
+    header = ("step", *(["accuracy"] if accuracy else []), "size", "", "checkpoint")
     gone, there = len(plan.goes), len(plan.checkpoints)
     if not gone:
         stay = "The only checkpoint stays" if there == 1 else f"All {there} checkpoints stay"
@@ -319,7 +316,7 @@ def _show(chosen: Selection, plan: Pruning, run: Path, *, applied: bool) -> None
             f"{bytes_shown(plan.bytes)}. Nothing was deleted: add --apply."
         )
     printing.say(
-        printing.table(list(columns), rows, left=("", "checkpoint"), whole=("checkpoint",)),
+        printing.table(header, rows, left=("", "checkpoint"), whole=("checkpoint",)),
         "",
         guarded_answer(chosen, offer=False) or f"{chosen.rule} chooses step {chosen.step}.",
         last,

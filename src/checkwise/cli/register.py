@@ -9,21 +9,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkwise.cli import printing
-from checkwise.cli.command import PATH, Shared, argument, command, field, option, takes
+from checkwise.cli.command import PATH, Shared, argument, command, field, names, option, takes
 from checkwise.cli.compare import (
     check_metrics,
-    check_named,
     metrics_option,
     reference_option,
     scope_option,
 )
-from checkwise.cli.importing import cohort_at, import_to_option
-from checkwise.cli.options import RuleSettings, json_option, load_plugins, names, out_option
+from checkwise.cli.importing import cohort_at
+from checkwise.cli.options import RuleSettings, json_option, load_plugins, out_option
 from checkwise.cli.places import check_file
 from checkwise.cli.printing import json_text, print_json
 from checkwise.errors import InputError, require
 from checkwise.metrics import METRICS
-from checkwise.selection import DEFAULT_RULE, REFERENCE, check_objectives, domain_weights, rules
+from checkwise.selection import DEFAULT_RULE, check_objectives, domain_weights, rules
 from checkwise.store import COHORT_FILE, write_text
 from checkwise.study import (
     NOT_PACKED,
@@ -84,11 +83,9 @@ class Registering(Shared):
     )
     reference: str = reference_option.field
     scope: str = scope_option.field
-    metrics: str | None = metrics_option.field
-    tables: str = field(
-        "--tables NAMES",
-        "Tables that will be shown, comma separated. [default: main]",
-        default="main",
+    metrics: tuple[str, ...] | None = metrics_option.field
+    tables: tuple[str, ...] | None = field(
+        "--tables NAMES", "Tables that will be shown, comma separated. [default: main]", type=names
     )
 
 
@@ -122,14 +119,12 @@ class Looking(Shared, under="Show what was registered"):
     "Register the contrasts of this file instead; --show tells what came of them.",
     type=PATH,
 )
-@import_to_option
 @takes(RuleSettings, "settings")
 @takes(Looking, "look")
 def register_command(
     path: Path,
     asked: Registering,
     contrasts: Path | None,
-    import_to: Path | None,
     settings: RuleSettings,
     look: Looking,
 ) -> int:
@@ -139,13 +134,12 @@ def register_command(
     never changed; `compare` and the page say whether what they show was registered before. A file
     of contrasts registers several tests at once, with the direction that is hoped for.
     """
-    chosen = replace(asked, reference=REFERENCE, tables="main") != Registering()
-    chosen = chosen or bool(settings.params) or settings.weights != "equal"
     load_plugins(settings.plugin)
     if not look.show and (look.unfinished or look.out is not None):
         raise InputError("Expected --show with --unfinished and -o: add it, or leave them out.")
     looks = look.show or look.digest is not None
-    if (looks and (chosen or contrasts or asked.reference != REFERENCE)) or (contrasts and chosen):
+    chosen = asked.words or replace(settings, plugin=()).words
+    if (looks and (chosen or contrasts)) or (contrasts and chosen):
         alone = "--show or --digest" if looks else "--contrasts"
         raise InputError(
             f"Expected {alone} alone, but got options of a choice as well: leave them out.",
@@ -153,7 +147,7 @@ def register_command(
         )
     if looks:
         return _look(path, look)
-    study = Cohort.open(cohort_at(path, import_to))
+    study = Cohort.open(cohort_at(path))
     if contrasts is not None:
         _register_contrasts(study, read_contrasts(contrasts), look.as_json)
     else:
@@ -164,9 +158,9 @@ def register_command(
 def _register_rule(
     study: Cohort, asked: Registering, settings: RuleSettings, as_json: bool
 ) -> None:
-    metrics = list(study.main_metrics) if asked.metrics is None else names(asked.metrics)
+    metrics, tables = list(asked.metrics or study.main_metrics), list(asked.tables or ["main"])
     rule = study.usual_rule if asked.rule is None else asked.rule
-    tables, params, weighting = names(asked.tables), settings.params, settings.weighting
+    params, weighting = settings.params, settings.weighting
     if asked.reference == rule:
         raise InputError(
             f"Expected a rule and another one to compare it with, but got {rule} as both: "
@@ -246,7 +240,6 @@ def _check(row: Method, metrics: Sequence[str], tables: Sequence[str]) -> None:
             raise InputError(
                 f"Expected objectives among {', '.join(METRICS)}, but got {name!r}.", code="unknown"
             )
-    check_named(",".join(metrics), "--metrics")
     check_metrics(metrics)
     for name in tables:
         if name not in TABLES:

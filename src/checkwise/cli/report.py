@@ -8,14 +8,23 @@ from math import inf, nan
 from pathlib import Path
 
 from checkwise.cli import printing
-from checkwise.cli.command import OUTPUT, PATH, Shared, argument, command, field, option, takes
-from checkwise.cli.compare import check_metrics, check_named, reference_option, role_option
-from checkwise.cli.importing import cohort_at, import_to_option
+from checkwise.cli.command import (
+    OUTPUT,
+    PATH,
+    Shared,
+    argument,
+    command,
+    field,
+    names,
+    option,
+    takes,
+)
+from checkwise.cli.compare import check_metrics, reference_option, role_option
+from checkwise.cli.importing import cohort_at
 from checkwise.cli.options import (
     RuleSettings,
     data_option,
     load_plugins,
-    names,
     open_option,
     out_option,
     pairs,
@@ -100,24 +109,18 @@ def read_margins(written: Sequence[str]) -> dict[str, float]:
     return margins
 
 
-PARTS = "Tables and figures"
-
-
-class Parts(Shared, under=PARTS):
+class Parts(Shared, under="Tables and figures"):
     """Which tables and figures, and what they need."""
 
-    only: str | None = field("--only NAMES", "Only these, comma separated. [default: all]")
+    only: tuple[str, ...] | None = field(
+        "--only NAMES", "Only these, comma separated. [default: all]", type=names
+    )
     margin: tuple[str, ...] = field(
         "--margin METRIC=SIZE…",
         "The largest harmless change, as target_accuracy=0.5: adds a table of equivalence.",
     )
     run: str | None = field("--run NAME", "The run that figures of a single run show.")
-    example: int | None = field(
-        "--example NUMBER",
-        "The held-out image of `occlusion`. [default: the one the choices differ most about]",
-        type=int,
-    )
-    data: tuple[str, ...] = data_option.but(under=PARTS).field
+    data: tuple[str, ...] = data_option.but(under="Tables and figures").field
 
 
 @command(
@@ -128,10 +131,13 @@ class Parts(Shared, under=PARTS):
     ],
 )
 @argument("paths", metavar="STUDY...", nargs=-1, required=True)
-@option("--rules NAMES", f"Rules, comma separated; the first leads. [default: {','.join(RULES)}]")
+@option(
+    "--rules NAMES",
+    f"Rules, comma separated; the first leads. [default: {','.join(RULES)}]",
+    type=names,
+)
 @reference_option
 @role_option
-@import_to_option
 @takes(RuleSettings, "settings")
 @takes(Parts, "parts")
 @out_option.but(metavar="PAGE.html", help="The page: one file that opens offline.")
@@ -145,10 +151,9 @@ class Parts(Shared, under=PARTS):
 @open_option
 def report_command(
     paths: tuple[Path, ...],
-    rules: str | None,
+    rules: tuple[str, ...] | None,
     reference: str,
     role: str | None,
-    import_to: Path | None,
     settings: RuleSettings,
     parts: Parts,
     out: Path | None,
@@ -188,8 +193,8 @@ def report_command(
         from checkwise.study.sweep import read_roots
 
         roots = read_roots(parts.data)
-    studies = _opened(paths, import_to, role)
-    asked = names(rules) or _usual_rules(studies)
+    studies = _opened(paths, role)
+    asked = rules or _usual_rules(studies)
     if tables is not None or figures is not None:
         pool = _pool(studies, asked, reference, settings, page=out is not None)
         run = _run(pool, parts.run) if parts.run else None
@@ -199,7 +204,7 @@ def report_command(
                 build(name, rehearsal, margins=margins)
         if figures is not None:
             for name, reason in write_figures(
-                pool, figures, only=only_figures, run=run, example=parts.example, roots=roots
+                pool, figures, only=only_figures, run=run, roots=roots
             ):
                 made = f"{figures / name}.pdf, .png"
                 printing.say(made if reason is None else f"Without {name}: {reason}")
@@ -214,42 +219,39 @@ def report_command(
 
 
 def _only(
-    text: str | None, tables: Path | None, figures: Path | None, margins: dict[str, float]
+    asked: Sequence[str] | None,
+    tables: Path | None,
+    figures: Path | None,
+    margins: Mapping[str, float],
 ) -> tuple[list[str] | None, list[str]]:
     """The tables and the figures that ``--only`` names; None and nothing stand for all."""
-    if text is None:
+    if asked is None:
         return None, []
-    check_named(text, "--only", "one table or figure")
-    asked = names(text)
+    known = {
+        "--tables": [] if tables is None else [*TABLES, EQUIVALENCE],
+        "--figures": [] if figures is None else [*FIGURES],
+    }
     for name in asked:
-        if tables is not None and not (figures is not None and name in FIGURES):
-            check_name(name, margins)
-        elif name not in FIGURES:
+        if not any(name in there for there in known.values()):
+            every = ", ".join(dict.fromkeys([*known["--tables"], *known["--figures"]]))
             raise InputError(
-                f"Expected figures among {', '.join(FIGURES)}, but got {name!r}.", code="unknown"
+                f"Expected --only with some of {every}, but got {name!r}.", code="unknown"
             )
-    of_tables = [name for name in asked if name in TABLES or name == EQUIVALENCE]
-    of_figures = [name for name in asked if name in FIGURES]
-    for option_name, place, found in (
-        ("--tables", tables, of_tables),
-        ("--figures", figures, of_figures),
-    ):
-        if place is not None and not found:
+    found = {option: [n for n in asked if n in there] for option, there in known.items()}
+    for option_name, there in known.items():
+        if there and not found[option_name]:
             raise InputError(
-                f"Expected --only to name one for {option_name} too, but got {text!r}: add one, or "
-                f"leave out {option_name}."
+                f"Expected --only to name one for {option_name} too, but got {', '.join(asked)}: "
+                f"add one, or leave out {option_name}."
             )
-    return of_tables, of_figures
+    for name in found["--tables"]:
+        check_name(name, margins)
+    return found["--tables"], found["--figures"]
 
 
-def _opened(paths: Sequence[Path], import_to: Path | None, role: str | None) -> list[Cohort]:
-    if import_to is not None and len(paths) > 1:
-        raise InputError(
-            f"Expected one STUDY with --import-to, but got {len(paths)}: run `checkwise study "
-            "import` for each, and give what it made."
-        )
+def _opened(paths: Sequence[Path], role: str | None) -> list[Cohort]:
     try:
-        places = [cohort_at(path, import_to) for path in paths]
+        places = [cohort_at(path) for path in paths]
         return [Cohort.open(place, role=role) for place in places]
     except InputError as error:
         if len(paths) > 1 or is_cohort(paths[0]) or not paths[0].exists():

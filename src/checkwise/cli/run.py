@@ -9,19 +9,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from checkwise.cli import printing
 from checkwise.cli.command import argument, command, option, takes
-from checkwise.cli.options import (
-    data_option,
-    dry_run_option,
-    load_plugins,
-    out_option,
-    plugin_option,
-)
+from checkwise.cli.options import data_option, load_plugins, out_option, plugin_option
 from checkwise.cli.progress import counting, remaining_text, watching_runs
-from checkwise.cli.workers import ExecutorOptions, RunFilters, Working
+from checkwise.cli.workers import LIMITS, RunFilters, Training, read_settings, set_option
 from checkwise.errors import InputError
 from checkwise.predict import ONE_THREAD
 from checkwise.words import counted
@@ -50,10 +44,9 @@ SPLIT_WORDS = {"groups": "whole groups", "both": "examples and, beside them, by 
 @option(
     "--plan-only", "Plan the runs and prepare the data, for `checkwise study work`; train nothing."
 )
-@dry_run_option
+@option("--dry-run", "Show the plan, train nothing.")
 @takes(RunFilters, "only")
-@takes(ExecutorOptions, "launching")
-@takes(Working, "working")
+@takes(Training, "launching")
 @out_option.but(help="The study's folder.")
 def run_command(
     study: str,
@@ -62,8 +55,7 @@ def run_command(
     plan_only: bool,
     dry_run: bool,
     only: RunFilters,
-    launching: ExecutorOptions,
-    working: Working,
+    launching: Training,
     out: Path | None,
 ) -> int:
     """Train the runs of STUDY, a file or a shipped name, that are not finished in --out.
@@ -85,7 +77,7 @@ def run_command(
         )
     roots = all_roots(chosen, named_roots)
     if not plan_only:
-        done = run_study(chosen, out, roots, settings, plugins=plugins, working=working)
+        done = run_study(chosen, out, roots, settings, plugins=plugins, limits=launching.limits)
         return report(done, out)
     _, cohort = _prepare(chosen, out, roots, settings, plugins)
     begin_round(cohort.path, roots)
@@ -105,21 +97,11 @@ def run_study(
     settings: ExecutorSettings,
     *,
     plugins: Sequence[Plugin] = (),
-    working: Working | None = None,
+    limits: Mapping[str, Any] | None = None,
 ) -> SweepResult:
-    """Train what is not finished in ``out``, and show how far it is.
-
-    Args:
-        study: what to train.
-        out: its folder; that of another study is refused.
-        roots: where its data are.
-        settings: where workers run.
-        plugins: what workers load first.
-        working: how workers hold on to runs.
-    """
+    """Train what is not finished in ``out``, and show how far it is; ``limits`` are of workers."""
     from checkwise.study.sweep import run_sweep, worker_count
 
-    working = working or Working()
     launcher, cohort = _prepare(study, out, roots, settings, plugins)
     with watching_runs() as watch:
         return run_sweep(
@@ -127,11 +109,9 @@ def run_study(
             launcher,
             workers=worker_count(settings),
             roots=roots,
-            resume_seconds=working.resume_seconds,
-            takeover=working.takeover,
-            retries=working.retries,
             plugins=plugins,
             watch=watch,
+            **limits or {},
         )
 
 
@@ -229,9 +209,9 @@ def _show_plan(
 @option("--wait", "Stay until other workers are done, to take over their runs.")
 @data_option
 @plugin_option
-@takes(Working, "working")
+@set_option
 def work_command(
-    path: Path, wait: bool, data: tuple[str, ...], plugin: tuple[str, ...], working: Working
+    path: Path, wait: bool, data: tuple[str, ...], plugin: tuple[str, ...], set: tuple[str, ...]
 ) -> int:
     """Train the runs of DIR that are not finished and that no other worker trains.
 
@@ -245,6 +225,7 @@ def work_command(
         from checkwise.study.sweep import Job, noted_round, work
 
         plugins = load_plugins(plugin)
+        settings = read_settings(set, LIMITS)
         cohort = open_cohort(path)
         round_, noted = noted_round(path)
         job = Job(
@@ -253,9 +234,7 @@ def work_command(
             roots=_places(cohort, noted, data),
             wait=wait,
             plugins={plugin.source: plugin.sha256 for plugin in plugins},
-            resume_seconds=working.resume_seconds,
-            takeover=working.takeover,
-            retries=working.retries,
+            **settings,
         )
         done = work(job, stop=lambda: bool(asked))
         clear_published(path)
@@ -266,7 +245,7 @@ def work_command(
         return 128 + asked[0]
     if done.failed:
         printing.say(
-            f"{counted(done.failed, 'run')} failed {counted(working.retries + 1, 'time')} and will "
+            f"{counted(done.failed, 'run')} failed {counted(job.retries + 1, 'time')} and will "
             f"not be tried again: `checkwise study status {path}` says why. `checkwise study run` "
             "tries them again, or lets workers do so with --plan-only."
         )

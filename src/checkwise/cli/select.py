@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,11 +40,19 @@ class Found:
 
     def as_dict(self, alpha: float, *, paired: bool, sure: bool) -> dict[str, Any]:
         """As ``--json`` has it; ``paired`` and ``sure`` may read saved predictions."""
-        how_sure = {"sureness": self.selection.sureness.as_dict()} if sure else {}
+        s, run = self.selection, self.selection.trajectory
+        facts = s.as_dict(alpha, paired=paired)
+        if run.call:
+            facts["call"] = run.call.format(step=s.step)
+        if run.own_best is not None:
+            name, step = run.own_best
+            facts["own_best"] = {"name": name, "step": step}
+        if sure:
+            facts["sureness"] = s.sureness.as_dict()
         return {
             "run": self.key.as_dict(),
             "source": printable(str(self.source)),
-            "selection": {**self.selection.as_dict(alpha, paired=paired), **how_sure},
+            "selection": facts,
         }
 
     def row(self, *, source: bool) -> dict[str, Any]:
@@ -77,14 +85,14 @@ class Found:
     ],
     rare=(
         *("constraint", "delta", "objectives", "direction", "param", "weights", "plugin"),
-        *("source", "only_run", "validation", "bins", "bandwidth", "include_unsaved", "force"),
+        *("source", "only_run", "validation", "include_unsaved", "force"),
     ),
 )
 @argument("paths", nargs=-1, required=True, metavar="PATHS...")
 @takes(Choosing, "choosing")
 @takes(Reading, "reading")
 @option("--table", "Show every checkpoint, best first.", under=OUTPUT)
-@option("-v, --verbose", "Also all notes, a plot, the accuracy bound.", under=OUTPUT)
+@option("-v, --verbose", "Also all notes, and the accuracy bound.", under=OUTPUT)
 @option("--best", "Of several runs, answer for the best one.", under=OUTPUT)
 @option("--sure", "How sure the choice is; needs predictions.", under=OUTPUT)
 @option("--page FILE", "Write a page about the run.", type=PATH, under=OUTPUT)
@@ -114,13 +122,17 @@ def select_command(
     places.check_file(page, *paths, makes_folder=True)
     choice = choosing.choice
     found, left_out = _found(paths, choice, reading)
-    if len(paths) > 1:  # a name among several paths is none in its own
-        reading = replace(reading, only_run=None)
     _check_places(paths, found, out, page, copy_to, force=force)
 
     one_of = "its path alone" if len(paths) > 1 else "--run NAME"
     leading = best_run([one.selection for one in found]) if len(found) > 1 else 0
-    only = _best(found, leading) if best or len(found) == 1 else None
+    only = found[leading] if leading is not None and (best or len(found) == 1) else None
+    if best and only is None:
+        raise InputError(
+            "Expected runs that can be compared for --best, but these were chosen from by other "
+            "rules or on other validation sets: leave it out, or give the runs of one kind.",
+            code="differs",
+        )
     if only is None:
         handed = out is not None and out.suffix == ".json"
         asked_of_one = {"--page": page, "--open": show, "--copy-to": copy_to, f"-o {out}": handed}
@@ -134,7 +146,7 @@ def select_command(
 
     alpha = choice.alpha or ALPHA
     asked: dict[str, Any] = {"alpha": alpha, "paired": verbose}
-    told: dict[str, Any] = {"verbose": verbose, "table": table, "alpha": alpha}
+    told: dict[str, Any] = {"verbose": verbose, "table": table}
     if as_json:
         entries = [one.as_dict(**asked, sure=sure and one in shown) for one in found]
         more = {"best": leading} if best else {}
@@ -147,7 +159,7 @@ def select_command(
         if len(found) > 1:
             among = f"Best of {len(found)} runs: {only.name}, by the same rule among their choices."
         files = unmatched(only.selection, only.source, choice, reading) if only.alone else ""
-        answer.show_one(only.selection, among, unmatched=files, **told)
+        answer.show_one(only.selection, among, unmatched=files, sure=sure, alpha=alpha, **told)
 
     said = [f"{one.name}: " * (only is None) + str(one.selection.sureness) for one in shown * sure]
     parts: list[Callable[[], list[str]]] = []
@@ -184,11 +196,15 @@ def _found(
     """Every run of every path and the choice in it, and which of several paths are not readable."""
     runs: dict[str, tuple[Path, RunKey, bool, Trajectory]] = {}
     several = len(paths) > 1
-    each = replace(reading, only_run=None) if several else reading
+    if several and reading.only_run is not None:
+        raise InputError(
+            f"Expected one path with --run, but got {len(paths)}: give that of the run alone.",
+            code="ambiguous",
+        )
     failed: dict[Path, CheckwiseError | OSError] = {}
     for path in paths:
         try:
-            here = each.load_runs(path, choice)
+            here = reading.load_runs(path, choice)
         except (CheckwiseError, OSError) as error:
             if not several:
                 missing = isinstance(error, InputError) and error.code == "missing"
@@ -202,9 +218,6 @@ def _found(
         raise next(iter(failed.values()))
     for path, why in failed.items():
         warnings.warn(f"{path} is left out: {why}", CheckwiseWarning, stacklevel=2)
-    if several and reading.only_run is not None:
-        name = _named(reading.only_run, {name: key for name, (_, key, *_) in runs.items()})
-        runs = {name: runs[name]}
     trajectories = {name: run for name, (*_, run) in runs.items()}
     if len(runs) == 1:  # a refusal need not name the run
         chosen = {name: select(run, choice) for name, run in trajectories.items()}
@@ -215,21 +228,6 @@ def _found(
     ]
     left_out = [{"source": printable(str(path)), "error": str(e)} for path, e in failed.items()]
     return found, left_out
-
-
-def _named(name: str, keys: Mapping[str, RunKey]) -> str:
-    """The run of several paths that has a name, as printed or in its own path."""
-    if name in keys:
-        return name
-    named = [printed for printed, key in keys.items() if name in (key.label, str(key))]
-    if len(named) == 1:
-        return named[0]
-    shown = ", ".join((named or list(keys))[:5])
-    raise InputError(
-        f"Expected one run called {name!r}, but {len(named) or 'none'} of {shown} is: give its "
-        "path alone, or its whole name.",
-        code="ambiguous" if named else "unknown",
-    )
 
 
 def _check_places(
@@ -251,16 +249,6 @@ def _check_places(
 
         if place is not copy_to or not is_copy(place):
             places.check_answer(place, [*paths, *weights], force=force)
-
-
-def _best(found: Sequence[Found], leading: int | None) -> Found:
-    if leading is None:
-        raise InputError(
-            "Expected runs that can be compared for --best, but these were chosen from by other "
-            "rules or on other validation sets: leave it out, or give the runs of one kind.",
-            code="differs",
-        )
-    return found[leading]
 
 
 def _refuse_several(found: Sequence[Found], asked: Mapping[str, object], *, one_of: str) -> None:
@@ -293,11 +281,11 @@ def _write(
             rows = [one.row(source=several) for one in found]
         write_text(out, printing.csv_text(rows))
         return said
-    (one,) = found
-    entries = [one.as_dict(**asked, sure=False)]
     from checkwise.cli.handover import write_choice
 
-    write_choice(out, one.source, reading, choosing, entries, {one.key: one.selection})
+    (one,) = found
+    entry = one.as_dict(**asked, sure=False)
+    write_choice(out, one.source, reading, choosing, entry, one.selection)
     given = [*choosing.words, *reading.words]
     return said + after_choice(one.selection, out, given)
 

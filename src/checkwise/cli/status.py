@@ -156,7 +156,7 @@ def _lines(cohort: CohortRecord, runs: Sequence[RunStatus]) -> list[RenderableTy
         lines.append(f"Running: {places}.")
     lines += [
         f"{run.key} is held by process {run.process} on {run.host}, of which nothing was heard for "
-        f"{remaining_text(run.silent)}. Another worker takes the run over after --takeover."
+        f"{remaining_text(run.silent)}. Another worker takes it over after the time `takeover`."
         for run in runs
         if run.silent is not None
     ][:MOST_ROWS]

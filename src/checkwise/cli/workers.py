@@ -2,37 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from math import inf
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import click
 
-from checkwise.cli.command import Shared, field
-from checkwise.study.folder import RETRIES, STALE_SECONDS
+from checkwise.cli.command import Shared, field, option
+from checkwise.cli.options import pairs
+from checkwise.errors import InputError
 
 if TYPE_CHECKING:
     from checkwise.study.sweep import ExecutorSettings, Study
 
 WHERE = "Where it runs"
-SOME = "Only some runs"
 AT_LEAST_ONE = click.IntRange(min=1)
+Kinds = Mapping[str, Callable[[str], Any]]
+# What --set takes: settings of executors, and how a worker holds on to the runs that it trains.
+EXECUTOR: Final[Kinds] = {
+    "partition": str, "time": str, "memory": str, "cpus": int, "gpus": int, "address": str,
+}  # fmt: skip
+LIMITS: Final[Kinds] = {"resume_seconds": float, "takeover": float, "retries": int}
+set_option = option(
+    "--set NAME=VALUE…", "A setting of workers, as memory=16G (docs/scale.md); repeatable."
+)
 
 
-class ExecutorOptions(Shared, under=WHERE):
+def read_settings(written: Iterable[str], known: Kinds) -> dict[str, Any]:
+    """What ``--set`` says; numbers are not negative."""
+    found = pairs("--set", written, "NAME=VALUE", split=str.partition)
+    values: dict[str, Any] = {}
+    for name, text in found.items():
+        if name not in known:
+            raise InputError(
+                f"Expected --set with one of {', '.join(known)}, but got {name!r:.60}.",
+                code="unknown",
+            )
+        try:
+            values[name] = known[name](text)
+        except ValueError:
+            values[name] = -1
+        if not isinstance(values[name], str) and not 0 <= values[name] < inf:
+            raise InputError(f"Expected a number for --set {name}, but got {text!r:.40}.")
+    return values
+
+
+class Launching(Shared, under=WHERE):
     """They replace the ``[executor]`` table of a study file."""
 
+    known: ClassVar[Kinds] = EXECUTOR
     executor: str | None = field("--executor TEXT", "local, slurm or ray. [default: local]")
     workers: int | None = field(
         "--workers N", "How many workers. [default: one per core]", type=AT_LEAST_ONE
     )
-    partition: str | None = field("--partition TEXT", "Partition, for slurm.")
-    time: str | None = field(
-        "--time TEXT", "Time limit of a job, for slurm: 4:00:00. [default: 1:00:00]"
-    )
-    memory: str | None = field("--memory TEXT", "Memory of a worker: 4G.")
-    cpus: int | None = field("--cpus N", "CPUs of a worker. [default: 1]", type=AT_LEAST_ONE)
-    gpus: int | None = field("--gpus N", "GPUs of a worker. [default: 0]", type=AT_LEAST_ONE)
-    address: str | None = field("--address TEXT", "Address of a running cluster, for ray.")
+    set: tuple[str, ...] = set_option.field
 
     def over(self, table: ExecutorSettings | None = None) -> ExecutorSettings:
         """The settings of a table with these options in their places.
@@ -41,15 +65,33 @@ class ExecutorOptions(Shared, under=WHERE):
         """
         from checkwise.study.sweep import ExecutorSettings
 
-        given = {name: value for name, value in vars(self).items() if value is not None}
+        given = read_settings(self.set, self.known)
+        values = {name: value for name, value in given.items() if name in EXECUTOR}
+        if self.workers is not None:
+            values["workers"] = self.workers
         base = table or ExecutorSettings()
-        kind = given.pop("executor", base.kind)
-        return replace(base if kind == base.kind else ExecutorSettings(kind=kind), **given)
+        kind = self.executor or base.kind
+        return replace(base if kind == base.kind else ExecutorSettings(kind=kind), **values)
 
 
-class SeedFilters(Shared, under=SOME):
-    """Which runs of a study, whatever they hold out."""
+class Training(Launching, under=WHERE):
+    """The same, and how workers hold on to runs."""
 
+    known: ClassVar[Kinds] = {**EXECUTOR, **LIMITS}
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """How workers hold on to runs, where that was said."""
+        given = read_settings(self.set, self.known)
+        return {name: value for name, value in given.items() if name in LIMITS}
+
+
+class RunFilters(Shared, under="Only some runs"):
+    """Which runs of a study."""
+
+    only_held_out: tuple[str, ...] = field(
+        "--held-out TEXT…", "Only this held-out domain; repeatable."
+    )
     algorithm: tuple[str, ...] = field("--algorithm TEXT…", "Only this one; repeatable.")
     hparams_seed: tuple[int, ...] = field(
         "--hparams-seed INTEGER…", "Only this seed of hyperparameters; repeatable.", type=int
@@ -61,40 +103,8 @@ class SeedFilters(Shared, under=SOME):
     def narrowed(self, study: Study) -> Study:
         """The study with only these runs."""
         return study.narrowed(
-            algorithms=self.algorithm, hparams_seeds=self.hparams_seed, trial_seeds=self.trial_seed
+            algorithms=self.algorithm,
+            hparams_seeds=self.hparams_seed,
+            trial_seeds=self.trial_seed,
+            held_out=self.only_held_out,
         )
-
-
-class RunFilters(SeedFilters, under=SOME):
-    """Which runs of a study."""
-
-    only_held_out: tuple[str, ...] = field(
-        "--held-out TEXT…", "Only this held-out domain; repeatable."
-    )
-
-    def narrowed(self, study: Study) -> Study:
-        """The study with only these runs."""
-        return super().narrowed(study).narrowed(held_out=self.only_held_out)
-
-
-class Working(Shared):
-    """How a worker holds on to the runs that it trains."""
-
-    resume_seconds: float = field(
-        "--resume-seconds N",
-        "Least time between saved states of a run.",
-        type=click.FloatRange(min=0),
-        default=20.0,
-    )
-    takeover: float = field(
-        "--takeover SECONDS",
-        "Take over a run whose worker shows no sign of life for this long.",
-        type=click.FloatRange(min=1),
-        default=STALE_SECONDS,
-    )
-    retries: int = field(
-        "--retries N",
-        "How often a run that fails is tried again.",
-        type=click.IntRange(min=0),
-        default=RETRIES,
-    )

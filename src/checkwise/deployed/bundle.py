@@ -131,11 +131,7 @@ def _chunks(content: bytes | Path | Callable[[], bytes]) -> Iterable[bytes]:
 
 
 def read_bundle(folder: Path) -> dict[str, Any]:
-    """The content of ``deployed.json``; every file is compared with its digest.
-
-    Raises:
-        InputError: there is no bundle, or a file of it is damaged, missing or added.
-    """
+    """The content of ``deployed.json``; files that changed or were added are refused."""
     content = _read_info(folder)
     for name, recorded in content["files"].items():
         with _reading(folder / name):

@@ -16,7 +16,7 @@ from checkwise.words import counted, listed, number, printable
 
 SHOWN: Final = 12  # steps in a sentence
 NOT_PROMISED: Final = (
-    "The metrics are on source validation, which also chose the model and fitted the calibrator: "
+    "The metrics are on validation, which also chose the model and fitted the calibrator: "
     "they flatter it.",
     "On data of another kind the model is usually less accurate and more overconfident than here. "
     "No rule that reads source data alone is best for every target.",
@@ -30,7 +30,7 @@ def card_of(model: DeployedModel, calibration: Calibration, info: Mapping[str, A
         "What this is": _what(model, info),
         "Chosen from what, and how": _chosen(model, info),
         "How sure": _how_sure(model, info),
-        "Metrics on source validation": _metrics(calibration),
+        "Metrics on validation": _metrics(calibration),
         "Calibration": _calibration(calibration),
         "How to load it": _load(model),
         "What is not promised": "\n".join(f"- {line}" for line in NOT_PROMISED),
@@ -68,10 +68,11 @@ def _chosen(model: DeployedModel, info: Mapping[str, Any]) -> str:
     unit = "point" if tolerance == 1 else "points"
     sets = listed([printable(name) for name in info["domains"][:SHOWN]])
     evaluated = selection.trajectory.evaluated
+    mean = "mean " * (len(info["domains"]) > 1)
     gone = f" kept of {evaluated}" if evaluated > info["checkpoints"] else ""
     return (
         f"{counted(len(info['feasible_steps']), 'checkpoint')} of {info['checkpoints']}{gone} are "
-        f"within {tolerance:g} {unit} of the best source accuracy (validation: {sets}). "
+        f"within {tolerance:g} {unit} of the best {mean}validation accuracy ({sets}). "
         f"{len(model.steps)} of them are averaged."
     )
 
@@ -98,7 +99,7 @@ def _chosen_again(model: DeployedModel) -> str:
 
 
 def _bound(model: DeployedModel, info: Mapping[str, Any]) -> str:
-    """What is certain about accuracy on the source domains; of averages about every member."""
+    """What is certain about accuracy; of averages about every member."""
     alone, grouped = model.kind == "single", groups_of(model.selection.trajectory) is not None
     stated = info["guarantee"] if alone else model.selection.as_dict()["guarantee"]
     if stated["bound_pp"] is None or (grouped and not alone):  # counts take no heed of groups
@@ -107,8 +108,8 @@ def _bound(model: DeployedModel, info: Mapping[str, Any]) -> str:
     whose = "its" if alone else "every member's"
     independent = "groups of validation examples" if grouped else "validation examples"
     above = (
-        f"With probability at least {1 - stated['alpha']:g} {whose} population accuracy on the "
-        f"source domains is at most {bound:.2f} points below the best of the run, if {independent} "
+        f"With probability at least {1 - stated['alpha']:g} {whose} population accuracy is at "
+        f"most {bound:.2f} points below the best of the run, if {independent} "
         "are independent and the checkpoints do not depend on them."
     )
     return above if alone else f"{above} Nothing is certain about their average."
@@ -126,7 +127,7 @@ def _metrics(calibration: Calibration) -> str:
         [
             *rows,
             "",
-            "Means over the source domains; accuracy and calibration errors are ×100. Soft "
+            "Means over the validation sets; accuracy and calibration errors are ×100. Soft "
             "ECE and soft CwECE are mean squared gaps between confidence and accuracy, in soft "
             "bins: 1.00 in this table is a gap of 10 points. They are not comparable with ECE and "
             "CwECE, which have hard bins. In brackets "

@@ -90,13 +90,7 @@ class Calibrated(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Deployed:
-    """A deployed model; made by :func:`load`.
-
-    Attributes:
-        folder: where it is.
-        info: the content of ``deployed.json``.
-        calibrator: the fitted calibrator; None where there is none.
-    """
+    """A deployed model; made by :func:`load`. ``info`` is the content of ``deployed.json``."""
 
     folder: Path
     info: Mapping[str, Any]

@@ -68,13 +68,9 @@ _SHARDED: Final = ("global_step*/*", "optimizer_*/*", "pytorch_model_fsdp*/*")
 
 @dataclass(frozen=True, eq=False)
 class StoredModel:
-    """A model ready to be put into a bundle.
+    """A model ready to be put into a bundle, at ``place`` in it.
 
-    Args:
-        place: the file or folder inside the bundle.
-        files: its files.
-        logits: on source validation; None where nobody evaluated it.
-        notes: what to know about it.
+    Logits are on validation; None where nobody evaluated it.
     """
 
     place: str
@@ -125,13 +121,7 @@ def models_of(path: Path, run: Trajectory, roots: Mapping[str, str]) -> RunModel
 
 @dataclass(frozen=True)
 class TrainerModels:
-    """Checkpoints that some trainer wrote, and outputs that were saved or predicted beside them.
-
-    Args:
-        places: step → file or folder.
-        saved: what every example of source validation said, where logits were saved.
-        groups: the independent units of its examples, where they are known.
-    """
+    """Checkpoints that some trainer wrote, and outputs that were saved or predicted beside them."""
 
     places: Mapping[int, Path]
     saved: Examples | None

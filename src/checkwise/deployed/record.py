@@ -55,17 +55,10 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class DeployedModel:
-    """A model and where it comes from.
+    """A model and where it comes from: one checkpoint, one mean of weights, or several members.
 
-    Args:
-        kind: one checkpoint, one mean of weights, or several members.
-        selection: the choice, or, for an average, the feasible set.
-        steps: what it is made of.
-        stored: the model, or every member of it.
-        format: how its weights are kept.
-        logits: on source validation; None where nobody evaluated it.
-        notes: what to know about it.
-        groups: the independent units of the examples of these logits, where they are known.
+    For an average the selection has the checkpoints near the best. Logits are on validation; None
+    where nobody evaluated it. Groups are the independent units of their examples, where known.
     """
 
     kind: Kind
@@ -171,9 +164,7 @@ def calibrated(model: DeployedModel, calibrator: str | None) -> Calibration:
     if model.logits is None:
         known = recorded(model.selection, model.steps[0]) if model.kind == "single" else {}
         averaged = model.kind == "weights-mean"
-        reason = (
-            MEAN_UNMEASURED if averaged else f"there are no logits of source validation: {PREDICT}"
-        )
+        reason = MEAN_UNMEASURED if averaged else f"there are no logits of validation: {PREDICT}"
         count = _count(groups_of(model.selection.trajectory))
         return Calibration(None, known, {}, reason=reason, groups=count)
     how: dict[str, Any] = {**settings, "groups": model.groups}

@@ -253,7 +253,7 @@ def _bound(selection: Selection) -> Markup | None:
         return None
     if bound.tightest_pp > MOST_PP:
         return None
-    quantity = bound.quantity.replace(" source", "")
+    quantity = bound.quantity.replace("validation ", "")
     sentence = (
         f"With probability at least {1 - bound.alpha:g}, the {quantity} of step "
         f"{selection.step} on all data like this validation is at most {bound.tightest_pp:.2f} "

@@ -44,7 +44,7 @@ NOT_PROMISED = (
 
 @dataclass(frozen=True)
 class Guarantee:
-    """A bound on population source accuracy, with its conditions.
+    """A bound on population accuracy, with its conditions.
 
     Args:
         alpha: probability that the bound fails.
@@ -180,11 +180,11 @@ def guarantee(s: Selection, alpha: float, paired: bool) -> Guarantee:
         )
     if s.choice.worst_domain:
         radius = worst_domain_radius(run.evaluated, counts.tolist(), alpha)
-        quantity = "worst-domain source accuracy"
+        quantity = "worst-domain validation accuracy"
     else:
         shares = [float(w) for w in domain_weights(run, s.choice.weights)]
         radius = source_accuracy_radius(run.evaluated, counts.tolist(), alpha, shares)
-        quantity = "mean source accuracy"
+        quantity = "mean " * (len(counts) > 1) + "validation accuracy"
     from checkwise.sure import paired_bound
 
     shared = paired_bound(run, s.index, s.choice, alpha) if paired else None

@@ -202,8 +202,8 @@ def check_unchanged(cohort: Path, path: Path, request: Request) -> None:
         return
     what = f"{other[0]} was another then" if other else f"the files of {path} changed since"
     raise InputError(
-        f"Expected what {cohort} was imported from, but {what}: name a new folder with --import-to "
-        f"to import it again (`checkwise study compare {cohort}` shows what was imported).",
+        f"Expected what {cohort} was imported from, but {what}: `checkwise study import {path} "
+        f"-o DIR` imports it again (`checkwise study compare {cohort}` shows what was imported).",
         code="differs",
     )
 

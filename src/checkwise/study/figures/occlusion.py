@@ -84,7 +84,7 @@ def image_case(
     part = next(part for part in run.parts if part.role == "heldout" and part.domain == domain)
     if row is not None and not 0 <= row < len(part.rows):
         raise InputError(
-            f"Expected --example between 0 and {len(part.rows) - 1}, the evaluated images of the "
+            f"Expected an example between 0 and {len(part.rows) - 1}, the evaluated images of the "
             f"held-out domain, but got {row}."
         )
     weights = {name: read_checkpoint(folder, step) for name, step in steps.items()}

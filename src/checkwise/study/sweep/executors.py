@@ -85,7 +85,7 @@ def get_executor(settings: ExecutorSettings) -> Executor:
         if value is not None and name not in ("kind", *takes):
             raise InputError(
                 f"Expected settings that the executor {settings.kind} takes ({', '.join(takes)}), "
-                f"but got `{name}` (--{name}): leave it out, or choose another --executor.",
+                f"but got `{name}`: leave it out, or choose another --executor.",
                 code="unsupported",
             )
     worker_count(settings)
