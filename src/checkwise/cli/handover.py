@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 import warnings
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,25 @@ class Taken:
     selection: Selection
     reading: Reading
     file: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the run lies."""
+        return self.path if self.path.is_dir() else self.path.parent
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the user named the run, or it is below this folder or that of the file."""
+        if self.file is None:
+            return True
+        bases = (Path(), self.file.parent)
+        return any(
+            all(
+                Path(made(self.path)).is_relative_to(made(base))
+                for made in (os.path.abspath, os.path.realpath)  # neither by .. nor by a link
+            )
+            for base in bases
+        )
 
 
 def write_choice(

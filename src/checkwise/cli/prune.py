@@ -24,7 +24,6 @@ from checkwise.selection import (
     KeepFeasible,
     KeepLast,
     Policy,
-    Selection,
     guarded_answer,
     reasons_to_keep,
 )
@@ -96,7 +95,7 @@ def prune_command(
     else:
         plan = _prune_live(taken, journal, policy, checkpoints, apply=apply)
     if not as_json:
-        _show(taken.selection, plan, taken.path, applied=apply)
+        _show(taken, plan, applied=apply)
         return
     found = [
         {
@@ -166,8 +165,8 @@ def _prune_live(
             f"{folder} is none: give their folder, or leave it out.",
             code="missing",
         )
-    if folder is None and not _is_here(taken):
-        raise _elsewhere(taken)
+    if folder is None:
+        _check_here(taken)
     with closing(
         LiveSelector.from_journal(journal, read_only=not apply, checkpoints=folder)
     ) as live:
@@ -235,7 +234,7 @@ def _matched(taken: Taken, named: str | None) -> set[Path]:
     if named is None:
         return set()
     pattern = parse(os.path.expanduser(named))
-    bases = (_folder(taken.path), Path())
+    bases = (taken.folder, Path())
     found = {Path(file.path).absolute() for base in bases for file in matching(pattern, base)}
     if not found:
         raise InputError(
@@ -251,45 +250,28 @@ def _home(taken: Taken, matched: set[Path]) -> Home:
 
     A pattern in ``choice.json`` has no say in it, nor has a run elsewhere that only it names.
     """
-    if not matched and not _is_here(taken):
-        raise _elsewhere(taken)
-    own = (_folder(taken.path),) if _is_here(taken) else ()
+    if not matched:
+        _check_here(taken)
+    own = (taken.folder,) if taken.is_here else ()
     spared = [] if taken.path.is_dir() else [taken.path]
     spared += [] if taken.file is None else [taken.file]
     return Home((*own, *sorted({path.parent for path in matched})), tuple(spared))
 
 
-def _folder(run: Path) -> Path:
-    return run if run.is_dir() else run.parent
-
-
-def _is_here(taken: Taken) -> bool:
-    """Whether the user named the run, or it is below this folder or that of ``choice.json``."""
-    if taken.file is None:
-        return True
-    bases = (Path(), taken.file.parent)
-    return any(
-        all(
-            Path(made(taken.path)).is_relative_to(made(base))
-            for made in (os.path.abspath, os.path.realpath)  # neither by .. nor by a link
+def _check_here(taken: Taken) -> None:
+    if not taken.is_here:
+        raise InputError(
+            f"Expected a run below this folder or that of {taken.file}, but the file names "
+            f"{taken.path}, and a file alone does not say what may be deleted: go to that folder, "
+            "or name the checkpoints with --checkpoints.",
+            code="outside",
         )
-        for base in bases
-    )
 
 
-def _elsewhere(taken: Taken) -> InputError:
-    return InputError(
-        f"Expected a run below this folder or that of {taken.file}, but the file names "
-        f"{taken.path}, and a file alone does not say what may be deleted: go to that folder, or "
-        "name the checkpoints with --checkpoints.",
-        code="outside",
-    )
-
-
-def _show(chosen: Selection, plan: Pruning, run: Path, *, applied: bool) -> None:
+def _show(taken: Taken, plan: Pruning, *, applied: bool) -> None:
+    chosen, folder = taken.selection, taken.folder.absolute()
     accuracies = chosen.columns.get("accuracy", ())
     accuracy = dict(zip(chosen.trajectory.steps.tolist(), accuracies, strict=False))
-    folder = _folder(run).absolute()
     rows = []
     for saved in plan.checkpoints:
         known, place = saved.step in accuracy, saved.path.absolute()
