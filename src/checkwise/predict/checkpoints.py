@@ -6,7 +6,6 @@ A *family* is names that differ in their numbers only, written as a pattern: ``m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,34 +28,42 @@ _NUMBER: Final = re.compile(r"(\d+)")
 
 
 class Family(NamedTuple):
-    """Checkpoints whose names follow one pattern."""
+    """Checkpoints whose names follow one pattern, below the folder that was looked through."""
 
     pattern: str
     names: tuple[str, ...]
 
 
 def find_checkpoints(folder: Path, pattern: str | None = None) -> dict[int, str]:
-    """Step → path below ``folder``, in order of steps.
+    """Step → path below ``folder``, in order of steps, of the checkpoints that follow a pattern.
 
-    Args:
-        folder: where the checkpoints are, or a run's folder with ``checkpoints`` in it.
-        pattern: names with ``{step}`` or ``{epoch}``, as ``weights.{epoch}.keras``.
-
-    Raises:
-        InputError: no checkpoint, checkpoints of several families, or two of one step.
+    Without one there has to be one family, in the folder or where a run's folder has it. Of an
+    epoch and a step in a name the step counts.
     """
     if not folder.is_dir():
         raise InputError(
             f"Expected a folder of checkpoints, but {folder} is none: check the path.",
             code="missing",
         )
-    pattern = pattern or _only_family(folder).pattern
+    parsed = parse(pattern or _only_pattern(folder))
+    if parsed.is_absolute:
+        raise InputError(
+            f"Expected --checkpoints below {folder}, but got {pattern!r}: write the part below it.",
+            code="outside",
+        )
     checkpoints: dict[int, str] = {}
-    for name, step in _matches(folder, pattern):
+    for path, numbers, _ in matching(parsed, folder):
+        name = Path(path).relative_to(folder).as_posix()
+        step = numbers.get("step", numbers.get("epoch", -1))
+        if not 0 <= step <= LARGEST_STEP:
+            raise InputError(
+                f"Expected steps from 0 to {LARGEST_STEP}, but {path} is {step} by "
+                f"{parsed.text!r}: correct --checkpoints."
+            )
         if step in checkpoints:
             raise InputError(
                 f"Expected one checkpoint per step, but {folder} holds {checkpoints[step]} and "
-                f"{name}: narrow --checkpoints, now {pattern!r}.",
+                f"{name}: narrow --checkpoints, now {parsed.text!r}.",
                 code="ambiguous",
             )
         if not is_plain(name):
@@ -67,67 +74,43 @@ def find_checkpoints(folder: Path, pattern: str | None = None) -> dict[int, str]
         checkpoints[step] = name
     if not checkpoints:
         raise InputError(
-            f"Expected checkpoints like {pattern!r} in {folder}, but found none: check "
+            f"Expected checkpoints like {parsed.text!r} in {folder}, but found none: check "
             "--checkpoints.",
             code="missing",
         )
     return dict(sorted(checkpoints.items()))
 
 
-def _matches(folder: Path, pattern: str) -> Iterator[tuple[str, int]]:
-    """Every path below a folder that follows a pattern, with its step, or else its epoch."""
-    parsed = parse(pattern)
-    if parsed.is_absolute:
-        raise InputError(
-            f"Expected --checkpoints below {folder}, but got {pattern!r}: write the part below it.",
-            code="outside",
-        )
-    for checkpoint in matching(parsed, folder):
-        step = checkpoint.numbers.get("step", checkpoint.numbers.get("epoch", -1))
-        if not 0 <= step <= LARGEST_STEP:
-            raise InputError(
-                f"Expected steps from 0 to {LARGEST_STEP}, but {checkpoint.path} is {step} by "
-                f"{pattern!r}: correct --checkpoints."
-            )
-        yield Path(checkpoint.path).relative_to(folder).as_posix(), step
+def families_near(folder: Path) -> list[Family]:
+    """Every family in the places where trainers put checkpoints."""
+    return [family for place in PLACES for family in _families(folder, place)]
 
 
-def families(folder: Path) -> list[Family]:
-    """Every family in one folder whose names look like those of checkpoints."""
+def _families(folder: Path, place: str) -> list[Family]:
+    """The families in one place below a folder whose names look like those of checkpoints."""
+    inside = folder / place
     groups: dict[tuple[str, ...], list[str]] = {}
-    for name in names_in(folder):
-        if _is_candidate(folder / name):
+    for name in names_in(inside) if inside.is_dir() else ():
+        if _is_candidate(inside / name):
             groups.setdefault(tuple(_NUMBER.split(name)[::2]), []).append(name)
     patterns = [(_pattern(texts, names), names) for texts, names in groups.items()]
-    return [Family(pattern, tuple(names)) for pattern, names in patterns if pattern is not None]
+    prefix = "" if place == "." else f"{place}/"
+    return [Family(prefix + text, tuple(names)) for text, names in patterns if text is not None]
 
 
-def families_near(folder: Path) -> list[Family]:
-    """Every family in the places where trainers put checkpoints, as patterns below a folder."""
-    return [
-        Family(pattern if place == "." else f"{place}/{pattern}", names)
-        for place in PLACES
-        if (folder / place).is_dir()
-        for pattern, names in families(folder / place)
-    ]
-
-
-def _only_family(folder: Path) -> Family:
-    for place in PLACES:
-        if not (folder / place).is_dir():
-            continue
-        present = families(folder / place)
-        if len(present) > 1:
-            shown = ", ".join(f"{f.pattern!r} ({len(f.names)})" for f in present[:4])
-            raise InputError(
-                f"Expected checkpoints of one kind, but {folder / place} holds "
-                f"{counted(len(present), 'kind')}: {shown}{', …' * (len(present) > 4)}. Add "
-                "--checkpoints with one of these.",
-                code="ambiguous",
-            )
-        if present:
-            prefix = "" if place == "." else f"{place}/"
-            return Family(prefix + present[0].pattern, present[0].names)
+def _only_pattern(folder: Path) -> str:
+    """The pattern of the one family in the first place that has any."""
+    present = next(filter(None, (_families(folder, place) for place in PLACES)), [])
+    if len(present) == 1:
+        return present[0].pattern
+    if present:
+        shown = ", ".join(f"{f.pattern!r} ({len(f.names)})" for f in present[:4])
+        raise InputError(
+            f"Expected checkpoints of one kind, but {folder} holds "
+            f"{counted(len(present), 'kind')}: {shown}{', …' * (len(present) > 4)}. Add "
+            "--checkpoints with one of these.",
+            code="ambiguous",
+        )
     raise InputError(
         f"Expected checkpoints with a number in their names in {folder}, such as "
         "step-000100.safetensors or checkpoint-500, but found none: name their pattern, as "
@@ -142,13 +125,16 @@ def _is_candidate(path: Path) -> bool:
         return False
     if not path.is_dir():
         return name.endswith(SUFFIXES)
-    word = re.split(r"[^a-z]+", _NUMBER.split(name)[0].lower().rstrip("-_=. "))[-1]
-    return word in FOLDER_WORDS
+    return _last_word(_NUMBER.split(name)[0]) in FOLDER_WORDS
 
 
 def _stem(name: str) -> str:
     suffix = max((s for s in SUFFIXES if name.endswith(s)), key=len, default="")
     return name.removesuffix(suffix)
+
+
+def _last_word(text: str) -> str:
+    return re.split(r"[^a-z]+", text.lower().rstrip("-_=. "))[-1]
 
 
 def _pattern(texts: tuple[str, ...], names: list[str]) -> str | None:
@@ -157,7 +143,7 @@ def _pattern(texts: tuple[str, ...], names: list[str]) -> str | None:
     inside = len(_NUMBER.findall(_stem(names[0])))
     columns = list(zip(*numbers, strict=True))
     vary = [i for i in range(inside) if len(set(columns[i])) > 1] or list(range(inside))
-    words = [re.split(r"[^a-z]+", text.lower().rstrip("-_=. "))[-1] for text in texts]
+    words = [*map(_last_word, texts)]
     steps = [i for i in vary if words[i].endswith(_STEP_WORDS)]
     epochs = [i for i in vary if words[i].endswith(_EPOCH_WORDS)]
     if not steps and not epochs and len(vary) == 1:

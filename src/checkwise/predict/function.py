@@ -27,8 +27,6 @@ class FunctionName:
     """Where a function is: the absolute path of a file, or a module; and what it is called there.
 
     Example:
-        >>> FunctionName.parse("package.module:outputs").short
-        'package.module:outputs'
         >>> FunctionName("/home/me/evaluate.py", "outputs").short
         'evaluate.py:outputs'
     """
@@ -66,11 +64,7 @@ class FunctionName:
         return f"{Path(self.source).name if self.is_file else self.source}:{self.attribute}"
 
     def load(self) -> tuple[Function, str]:
-        """Import the function; with the SHA-256 of its file. Errors in the file go to the caller.
-
-        Raises:
-            InputError: there is no module of that name, or no such function in it.
-        """
+        """Import the function; with its file's SHA-256. Errors in the file go to the caller."""
         path = Path(self.source) if self.is_file else _origin(self.source)
         content = path.read_bytes()
         module = _run_file(path, content) if self.is_file else importlib.import_module(self.source)

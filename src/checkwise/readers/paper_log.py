@@ -43,13 +43,8 @@ def read(
     notes: list[str] = []
     for metric in dict.fromkeys([*METRICS, *metrics]):
         name = LOGGED_AS.get(metric, metric)
-        gaps = [
-            (line.number, index)
-            for line, row in zip(lines, rows, strict=True)
-            for index in indices
-            if row.get(index, {}).get(name) is None
-        ]
-        if not gaps:
+        there = [row.get(index, {}).get(name) is not None for row in rows for index in indices]
+        if all(there):
             values[metric] = {
                 index: [
                     number(line, name, path, row[index])
@@ -57,11 +52,8 @@ def read(
                 ]
                 for index in indices
             }
-        elif len(gaps) < len(lines) * len(indices):
-            notes.append(
-                f"{metric} is missing for {len(gaps)} records (first: line {gaps[0][0]}, domain "
-                f"env{gaps[0][1]}) and is not read"
-            )
+        elif any(there):
+            notes.append(f"{metric} is missing in some records and is not read")
     return PaperMetrics(values, _names(rows, indices), _counts(lines, rows, path), tuple(notes))
 
 
