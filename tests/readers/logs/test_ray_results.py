@@ -38,12 +38,11 @@ def test_a_trial_is_recognised_by_its_records(trial: Path) -> None:
     assert not ray_results.recognises(trial.parent)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[1]", '{"training_iteration": 1}', '{"trial_id": "x"}', "[" * 100_000]
-)
-def test_other_json_is_not_recognised(tmp_path: Path, text: str) -> None:
-    (tmp_path / "result.json").write_text(text)
-    assert not ray_results.recognises(tmp_path)
+def test_other_json_is_not_recognised(tmp_path: Path) -> None:
+    one_of_two = ('{"training_iteration": 1}', '{"trial_id": "x"}')
+    for text in ("", "{", "[1]", *one_of_two, "[" * 100_000):
+        (tmp_path / "result.json").write_text(text)
+        assert not ray_results.recognises(tmp_path), text[:40]
 
 
 def test_metrics_are_those_that_ray_reads() -> None:
@@ -69,10 +68,12 @@ def test_a_checkpoint_belongs_to_the_iteration_that_names_it(trial: Path) -> Non
     assert sorted(log.files) == [1, 4, 5]
 
 
-@pytest.mark.parametrize("name", ["../outside", "/", "..", ".", "", "a/b", "a\0b", 7, None, ["x"]])
-def test_a_checkpoint_elsewhere_is_not_named(trial: Path, name: Any) -> None:
+def test_a_checkpoint_elsewhere_is_not_named(trial: Path) -> None:
     (trial.parent / "outside").mkdir()
-    _append(trial, checkpoint_dir_name=name)
+    for number, name in enumerate(
+        ("../outside", "/", "..", ".", "", "a/b", "a\0b", 7, None, ["x"])
+    ):
+        _append(trial, training_iteration=6 + number, checkpoint_dir_name=name)
     (log,) = logs_in(ray_results, trial)
     assert sorted(log.files) == [1, 2, 4, 5]
 

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from checkwise.readers import ray
 from checkwise.readers.log import RAY
 from tests.readers.logs.tracker_stores import MATERIAL, cells, logs_in, own_reading
@@ -68,13 +66,11 @@ def test_names_that_are_paths_lead_nowhere(tmp_path: Path) -> None:
     assert (log.header, log.files) == (("val_acc",), {})
 
 
-@pytest.mark.parametrize(
-    "result", [7, {}, {"checkpoint_dir_name": "a"}, {"checkpoint_dir_name": "a", "metrics": [1]}]
-)
-def test_a_result_without_metrics_is_refused(tmp_path: Path, result: Any) -> None:
-    path = _write(tmp_path, checkpoint_results=[result])
-    with refused("format: checkpoint_dir_name"):
-        logs_in(ray, path)
+def test_a_result_without_metrics_is_refused(tmp_path: Path) -> None:
+    named = {"checkpoint_dir_name": "a"}
+    for result in (7, {}, named, {**named, "metrics": [1]}):
+        with refused("format: checkpoint_dir_name"):
+            logs_in(ray, _write(tmp_path, checkpoint_results=[result]))
 
 
 def test_a_training_without_checkpoints_says_so(tmp_path: Path) -> None:
