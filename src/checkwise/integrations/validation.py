@@ -14,7 +14,7 @@ import numpy as np
 
 from checkwise.errors import InputError
 from checkwise.metrics import BANDWIDTH, BINS, Accumulator, Report, binary, to_numpy
-from checkwise.records import as_names, check_held_out, divide
+from checkwise.records import as_names, divide
 
 Kind = Literal["logits", "probs"]
 Result = TypeVar("Result")
@@ -28,15 +28,8 @@ def sets_to_read(
     where: str = "the validation sets",
 ) -> tuple[str, ...]:
     """The names of the sets to choose by; the others are held out, and must not be read."""
-    aside = as_names(held_out)
-    check_held_out(aside, names, where)
-    left = set(names).difference(aside)
-    if not left:
-        raise InputError(
-            f"Expected a validation set to choose by, but all of {where} are held out.",
-            code="empty",
-        )
-    chosen = set(divide(left, sources=as_names(sources), where=where).sources)
+    told = {"held_out": as_names(held_out), "sources": as_names(sources)}
+    chosen = divide(names, where=where, **told).sources
     return tuple(name for name in names if name in chosen)
 
 

@@ -25,7 +25,6 @@ from checkwise.readers.log import ULTRALYTICS, Log
 from checkwise.readers.request import Request
 from checkwise.records import (
     ONLY_DOMAIN,
-    check_held_out,
     check_told,
     divide,
     has_other_loss,
@@ -216,16 +215,8 @@ class _Header:
             names = {one.domain or ONLY_DOMAIN for one in validation}
         if not by_set:
             names = {ONLY_DOMAIN}
-        check_held_out(request.held_out, sorted(names), where)
-        left = names - set(request.held_out)
-        if not left:
-            raise InputError(
-                f"No validation set of {where} is left after --held-out: hold out fewer.",
-                code="empty",
-            )
-        if not by_set:
-            return (ONLY_DOMAIN,), []
-        sides = divide(left, sources=request.sources, where=where)
+        sources = request.sources if by_set else ()
+        sides = divide(names, held_out=request.held_out, sources=sources, where=where)
         return sides.sources, [*sides.notes]
 
     def _read(self, metric: str) -> BySet:

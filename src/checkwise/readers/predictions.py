@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from checkwise.errors import InputError
 from checkwise.readers.request import LoadedRun, Request, build
 from checkwise.records import (
     REFINED_METRICS,
     Trajectory,
-    check_held_out,
     divide,
     groups_of,
     with_refined,
@@ -32,13 +30,13 @@ def read(path: Path, request: Request) -> list[LoadedRun]:
     """The one run whose outputs the folder holds."""
     request.refuse_columns(path)
     saved = Predictions(path)
-    check_held_out(request.held_out, sorted(saved.sets | saved.set_aside), str(path))
-    left = saved.sets - set(request.held_out)
-    if not left:
-        raise InputError(
-            f"No source domain of {path} is left after --held-out: hold out fewer.", code="empty"
-        )
-    sides = divide(left, sources=request.sources, where=str(path))
+    sides = divide(
+        saved.sets,
+        held_out=request.held_out,
+        sources=request.sources,
+        beside=saved.set_aside,
+        where=str(path),
+    )
     # Targets stay behind here, so that not even their names reach the trajectory.
     outputs = saved.outputs(sides.sources)
     weights, notes = saved.weights()

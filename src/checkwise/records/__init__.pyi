@@ -1,10 +1,5 @@
 __all__: list[str]
 
-from checkwise.records.cells import EMPTY as EMPTY
-from checkwise.records.cells import CellColumns as CellColumns
-from checkwise.records.cells import objects as objects
-from checkwise.records.cells import text_or_none as text_or_none
-from checkwise.records.cells import texts as texts
 from checkwise.records.checkpoint_record import CheckpointRecord as CheckpointRecord
 from checkwise.records.checkpoint_record import DomainRecord as DomainRecord
 from checkwise.records.checkpoint_record import Records as Records
@@ -45,10 +40,15 @@ from checkwise.records.held_out import is_target_folder as is_target_folder
 from checkwise.records.held_out import looks_held_out as looks_held_out
 from checkwise.records.held_out import same_name as same_name
 from checkwise.records.held_out import words as words
+from checkwise.records.held_out_cells import EMPTY as EMPTY
 from checkwise.records.held_out_cells import SET_WORDS as SET_WORDS
+from checkwise.records.held_out_cells import CellColumns as CellColumns
 from checkwise.records.held_out_cells import Columns as Columns
 from checkwise.records.held_out_cells import check_cells as check_cells
+from checkwise.records.held_out_cells import objects as objects
 from checkwise.records.held_out_cells import targets_of as targets_of
+from checkwise.records.held_out_cells import text_or_none as text_or_none
+from checkwise.records.held_out_cells import texts as texts
 from checkwise.records.held_out_cells import without_rows as without_rows
 from checkwise.records.predicted import Recorder as Recorder
 from checkwise.records.predicted import check_step as check_step

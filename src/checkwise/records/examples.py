@@ -161,17 +161,26 @@ class Examples:
         saved = self._logits(step)
         return {name: saved[name] for name in self.domains}
 
+    def _with(self, evaluated: Examples | None, **changed: Any) -> Examples:
+        facts = {
+            "domains": self.domains,
+            "steps": self.steps,
+            "outcomes": self._outcomes,
+            "logits": self._logits,
+        }
+        return Examples(**{**facts, **changed}, evaluated=evaluated)
+
+    @property
+    def _others(self) -> Examples | None:
+        return None if self.evaluated is self else self.evaluated
+
     def subset(self, steps: Iterable[int]) -> Examples:
         """The same examples at some of the checkpoints."""
         rows = np.isin(self.steps, list(steps))
         if rows.all():
             return self
-        return Examples(
-            domains=self.domains,
-            steps=self.steps[rows],
-            outcomes=lambda: self._arrays.at(rows),
-            logits=self._logits,
-            evaluated=self.evaluated,
+        return self._with(
+            self.evaluated, steps=self.steps[rows], outcomes=lambda: self._arrays.at(rows)
         )
 
     def grouped(self, groups: Mapping[str, Any] | None) -> Examples:
@@ -182,23 +191,16 @@ class Examples:
             named = None if groups is None else _group_numbers(groups, self.domains, counts)
             return replace(self._arrays, groups=named)
 
-        return Examples(
-            domains=self.domains,
-            steps=self.steps,
+        others = self._others
+        return self._with(
+            others and others.grouped(groups),
             outcomes=outcomes if callable(self._outcomes) else outcomes(),
-            logits=self._logits,
-            evaluated=None if self.evaluated is self else self.evaluated.grouped(groups),
         )
 
     def with_logits(self, logits: LogitsAt) -> Examples:
         """The same examples, with a way to read their logits."""
-        return Examples(
-            domains=self.domains,
-            steps=self.steps,
-            outcomes=self._outcomes,
-            logits=logits,
-            evaluated=None if self.evaluated is self else self.evaluated.with_logits(logits),
-        )
+        others = self._others
+        return self._with(others and others.with_logits(logits), logits=logits)
 
     def of(self, run: Trajectory) -> Examples:
         """The examples as part of a run: checked against its counts as soon as they are read."""
@@ -216,13 +218,7 @@ class Examples:
             if callable(self._outcomes)
             else measured.fitting(self._outcomes)
         )
-        return Examples(
-            domains=self.domains,
-            steps=self.steps,
-            outcomes=outcomes,
-            logits=self._logits,
-            evaluated=None if self.evaluated is self else self.evaluated,
-        )
+        return self._with(self._others, outcomes=outcomes)
 
     @cached_property
     def digest(self) -> str:
@@ -265,8 +261,9 @@ def group_numbers(raw: Any, n: int) -> IntArray:
     return np.asarray(rank[codes.reshape(-1)], dtype=np.int64)
 
 
-def _group_numbers(groups: Mapping[str, Any], domains: Sequence[str], counts: Sequence[int]) -> Any:
-    """The groups of every domain as numbers."""
+def _group_numbers(
+    groups: Mapping[str, Any], domains: Sequence[str], counts: Sequence[int]
+) -> tuple[IntArray, ...]:
     if not isinstance(groups, Mapping):
         raise InputError(
             f"Expected groups as {{domain: one group per example}}, but got {shown(groups)}."
@@ -330,33 +327,24 @@ class _Measured(NamedTuple):
         """The arrays without what diverged checkpoints said; refused where they do not fit."""
         lost = self.diverged[:, None]
         correct = tuple(_read_only(one & ~lost) for one in arrays.correct)
-        for e, one in enumerate(correct):
-            self._check_count(e, one)
-            self._check_correct(e, one)
+        for e, (domain, one) in enumerate(zip(self.domains, correct, strict=True)):
+            if self.counts is not None and one.shape[1] != self.counts[e]:
+                raise InputError(
+                    f"Expected {self.counts[e]} examples of domain {domain!r}, but got "
+                    f"{one.shape[1]}: they are of another run.",
+                    code="differs",
+                )
+            counted = one.sum(axis=1)
+            wanted = counted if self.correct is None else self.correct[:, e]
+            for t in np.flatnonzero((counted != wanted) & ~self.diverged)[:1]:
+                raise InputError(
+                    f"Expected {wanted[t]} correct examples of domain {domain!r} at step "
+                    f"{self.steps[t]}, but got {counted[t]}: the saved examples are not those "
+                    "that were measured; save them again.",
+                    code="differs",
+                )
         nll = arrays.nll and tuple(_read_only(np.where(lost, np.nan, one)) for one in arrays.nll)
         return replace(arrays, correct=correct, nll=nll, diverged=self.diverged)
-
-    def _check_count(self, e: int, correct: BoolArray) -> None:
-        if self.counts is not None and correct.shape[1] != self.counts[e]:
-            raise InputError(
-                f"Expected {self.counts[e]} examples of domain {self.domains[e]!r}, but got "
-                f"{correct.shape[1]}: they are of another run.",
-                code="differs",
-            )
-
-    def _check_correct(self, e: int, correct: BoolArray) -> None:
-        if self.correct is None:
-            return
-        counted = correct.sum(axis=1)
-        off = np.flatnonzero((counted != self.correct[:, e]) & ~self.diverged)
-        if len(off):
-            t = int(off[0])
-            raise InputError(
-                f"Expected {self.correct[t, e]} correct examples of domain {self.domains[e]!r} at "
-                f"step {self.steps[t]}, but got {counted[t]}: the saved examples are not those "
-                "that were measured; save them again.",
-                code="differs",
-            )
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

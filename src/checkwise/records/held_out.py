@@ -243,17 +243,21 @@ def as_source(name: str) -> str:
 def divide(
     names: Iterable[str],
     *,
+    where: str,
+    held_out: Collection[str] = (),
     sources: Iterable[str] = (),
     declared: Collection[str] = (),
-    where: str,
+    beside: Iterable[str] = (),
 ) -> Sides:
-    """Divide the remaining sets into sources and those whose names look held out.
+    """Divide sets into sources and those whose names look held out.
 
     Args:
-        names: the sets left after what the input and the caller hold out.
-        sources: names that the caller calls validation; each has to be among ``names``.
-        declared: names that the input itself calls sources, as with ``role`` = ``source``.
+        names: the sets left after what the input holds out.
         where: the input, for messages.
+        held_out: names that the caller holds out; each has to be among ``names`` or ``beside``.
+        sources: names that the caller calls validation; each has to be among those left.
+        declared: names that the input itself calls sources, as with ``role`` = ``source``.
+        beside: further names that the input holds out itself.
 
     Example:
         >>> divide(["art", "photo", "test"], where="run.csv")
@@ -261,11 +265,19 @@ def divide(
         >>> divide(["art", "test"], sources=["test"], where="run.csv").sources
         ('art', 'test')
     """
-    left = sorted(set(names))
+    names = set(names)
+    check_held_out(held_out, sorted({*names, *beside}), where)
+    left = sorted(names.difference(held_out))
+    if not left:
+        raise InputError(
+            f"Expected a validation set, but none of {where} is left after --held-out and what it "
+            "holds out itself: hold out fewer.",
+            code="empty",
+        )
     check_sources(sources, left, where)
     known_sources = {*sources, *declared}
     by_name = tuple(n for n in left if n not in known_sources and looks_held_out(n))
-    if left and len(by_name) == len(left):
+    if len(by_name) == len(left):
         raise InputError(
             f"Expected a validation set, but {where} has only "
             f"{' and '.join(repr(name) for name in by_name)}: if that is validation and not a "

@@ -27,7 +27,7 @@ from checkwise.records.checkpoint_record import CheckpointRecord, DomainRecord, 
 from checkwise.records.checks import LARGEST_COUNT, LARGEST_DIFFERENCE, outside, plain_name
 from checkwise.records.checks import domains as domain_names
 from checkwise.records.examples import Examples, IntArray, examples_of, group_numbers
-from checkwise.records.held_out import Sides, as_names, check_held_out, divide
+from checkwise.records.held_out import Sides, as_names, divide
 from checkwise.words import shown
 
 _COUNTS: Final = ("n", "correct")
@@ -251,17 +251,12 @@ class Recorder:
                     "checkpoint.",
                     code="missing",
                 )
-        check_held_out(self.held_out, list(outputs), f"step {step}")
-        sides = divide(
-            set(domain_names(outputs)) - set(self.held_out),
+        return divide(
+            domain_names(outputs),
+            held_out=self.held_out,
             sources=self.sources,
             where=f"step {step}",
         )
-        if not sides.sources:
-            raise InputError(
-                f"Expected at least one source domain at step {step}, but got none.", code="empty"
-            )
-        return sides
 
     def _measure(self, step: int, name: str, entry: Any) -> DomainRecord:
         """Metrics and counts; no metrics where the outputs are not finite."""

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS, is_number, to_floats, to_numpy
 from checkwise.records import column_names
-from checkwise.records.cells import CellColumns, objects, text_or_none, texts
 from checkwise.records.checks import whole_numbers
 from checkwise.records.held_out import (
     as_names,
@@ -21,7 +20,16 @@ from checkwise.records.held_out import (
     divide,
     looks_held_out,
 )
-from checkwise.records.held_out_cells import Columns, check_cells, targets_of, without_rows
+from checkwise.records.held_out_cells import (
+    CellColumns,
+    Columns,
+    check_cells,
+    objects,
+    targets_of,
+    text_or_none,
+    texts,
+    without_rows,
+)
 from checkwise.words import shown
 
 ONLY_DOMAIN = "validation"
@@ -80,12 +88,6 @@ def source_rows(
     named = known.intersection(validation)
     sides = divide(left, sources=named, declared=declared, where=where)
     keep &= _among(domain, sides.sources)
-    if not keep.any():
-        raise InputError(
-            f"Expected rows of a source domain, but {where} has none beside the held-out ones: "
-            "hold out fewer.",
-            code="empty",
-        )
     targets = _targets(columns, keep, known if "domain" in columns else frozenset(), where)
     for row, names in targets.items():
         keep[row] = domain[row] not in names
