@@ -80,14 +80,7 @@ class DomainRecord:
 
 @dataclass(frozen=True)
 class CheckpointRecord:
-    """One checkpoint on every source domain.
-
-    Attributes:
-        step: the training step.
-        domains: name → record, sorted by name.
-        diverged: whether outputs on some domain were not finite.
-        notes: what was noticed while measuring.
-    """
+    """One checkpoint on every source domain, sorted by name."""
 
     step: int
     domains: Mapping[str, DomainRecord]

@@ -182,11 +182,7 @@ def check_sorting(
 ) -> None:
     """Refuse a column that seems to say what is held out, but under a name that is not read.
 
-    Args:
-        header: columns of the table.
-        reading: those that are read.
-        where: the table, for messages.
-        told: whether the caller has said what is held out.
+    ``told`` is whether the caller has said what is held out.
     """
     for column in header:
         if column in reading.values():

@@ -173,13 +173,9 @@ def check_step(step: object) -> int:
 class Recorder:
     """Measures checkpoints and collects the facts of a trajectory.
 
-    Args:
-        kind: what the outputs are, "logits" or "probs"; never guessed.
-        bins, bandwidth: settings of the calibration errors.
-        held_out: domains that are skipped unread, as are those whose names look held out.
-        sources: domains that are validation although their names look held out.
-        keeps_examples: whether to keep which examples were correct, and their NLL.
-        keeps_logits: whether to keep their logits too, in half precision.
+    What is in ``held_out`` is skipped unread, and so are names that look held out, unless they are
+    in ``sources``. ``keeps_examples`` keeps which examples were correct, and their NLL;
+    ``keeps_logits`` their logits too, in half precision.
     """
 
     kind: str = "logits"

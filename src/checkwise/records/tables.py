@@ -68,14 +68,9 @@ def source_rows(
 
     Args:
         columns: ``domain``, ``role`` and ``held_out`` as far as the table has them.
-        rows: how many rows the table has.
-        where: the table, for messages.
-        held_out: domains that the caller leaves out.
-        sources: domains, or cells of other columns, that the caller calls validation, whatever
-            their names look like.
+        sources: domains, or cells of other columns, that the caller calls validation.
         beside: the columns that are not read, in some rows.
-        labels: those of them that name runs.
-        paths: those of them that name checkpoints.
+        labels, paths: those of them that name runs, and that name checkpoints.
     """
     domain = texts(columns, "domain", ONLY_DOMAIN, rows)
     role = texts(columns, "role", "", rows)

@@ -106,11 +106,8 @@ def plan_pruning(
 ) -> Pruning:
     """Decide about every saved checkpoint; nothing is deleted here.
 
-    Args:
-        saved: step → file or folder, in the order of saving.
-        reasons: steps that stay, and why.
-        home: what is outside of it stays.
-        states: step → state of its checkpoint when it was recorded; what changed since stays.
+    ``saved`` is step → file or folder in the order of saving, ``reasons`` say which steps stay and
+    why, and ``states`` are those of checkpoints when they were recorded: what changed since stays.
     """
     why = dict(reasons)
     for step, path in saved.items():
@@ -157,13 +154,7 @@ def delete_others(
 
     The checkpoint saved last is synced first, so that a crash never takes the old one and leaves
     the new one unwritten. A folder is renamed before its files are deleted: a process that is
-    killed meanwhile leaves no half checkpoint under its name.
-
-    Args:
-        saved: step → file or folder, in the order of saving; nothing else is touched.
-        keep: steps that stay. The choice has to be among them.
-        home: what is outside of it stays.
-        states: step → state of its checkpoint when it was recorded; what changed since stays.
+    killed meanwhile leaves no half checkpoint under its name. The choice has to be among ``keep``.
 
     Returns:
         The steps whose checkpoints were deleted.
@@ -270,7 +261,6 @@ def size_of(path: Path) -> int:
 
 
 def _files(path: Path) -> list[Path]:
-    """The files in a folder, or the path itself where it holds none."""
     return [Path(folder, name) for folder, _, names in os.walk(path) for name in names] or [path]
 
 

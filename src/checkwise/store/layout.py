@@ -213,12 +213,8 @@ def is_own_record(path: Path) -> bool:
     place = path.resolve()
     for folder in place.parents:
         first = place.relative_to(folder).parts[0]
-        if first in _OF_A_COHORT and (folder / COHORT_FILE).is_file():
-            return True
-        if (
-            first in _OF_A_RUN
-            and (folder / RUN_FILE).is_file()
-            and (folder / SOURCE_FILE).is_file()
+        if (first in _OF_A_COHORT and _is_cohort(folder)) or (
+            first in _OF_A_RUN and _is_run(folder)
         ):
             return True
     return False
@@ -227,15 +223,17 @@ def is_own_record(path: Path) -> bool:
 def is_own_folder(path: Path) -> bool:
     """Whether a folder is a cohort or a run, or belongs to the runs of a cohort."""
     place = path.resolve()
-    if (place / COHORT_FILE).is_file() or all(
-        (place / own).is_file() for own in (RUN_FILE, SOURCE_FILE)
-    ):
-        return True
-    return any(
-        (folder / COHORT_FILE).is_file()
-        and place.relative_to(folder).parts[0] in (RUNS_FOLDER, ATTEMPTS_FOLDER)
-        for folder in place.parents
-    )
+    of_runs = (RUNS_FOLDER, ATTEMPTS_FOLDER)
+    inside = (f for f in place.parents if place.relative_to(f).parts[0] in of_runs)
+    return _is_cohort(place) or _is_run(place) or any(map(_is_cohort, inside))
+
+
+def _is_cohort(folder: Path) -> bool:
+    return (folder / COHORT_FILE).is_file()
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / RUN_FILE).is_file() and (folder / SOURCE_FILE).is_file()
 
 
 def is_held_out_place(path: Path) -> bool:

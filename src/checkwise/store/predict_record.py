@@ -44,25 +44,15 @@ class RecordedCheckpoint(NamedTuple):
 
 @dataclass(frozen=True)
 class PredictionsRecord:
-    """What ``checkwise predict`` was told and read.
+    """What ``checkwise predict`` was told and read."""
 
-    Args:
-        function: ``file.py:function`` or ``module:function``, without the folder of the file.
-        sha256: of the function's file.
-        folder: the folder of checkpoints, absolute.
-        from_here: the same, relative to the folder of the record.
-        domains: every domain that was asked for.
-        checkpoints: by step.
-        versions: of the packages that wrote the last outputs.
-    """
-
-    function: str
-    sha256: str
-    folder: str
-    from_here: str
-    domains: tuple[str, ...]
+    function: str  # ``file.py:function`` or ``module:function``, without the folder of the file
+    sha256: str  # of the function's file
+    folder: str  # of the checkpoints, absolute
+    from_here: str  # the same, from the folder of the record
+    domains: tuple[str, ...]  # every one that was asked for
     checkpoints: Mapping[int, RecordedCheckpoint]
-    versions: Mapping[str, str]
+    versions: Mapping[str, str]  # of the packages that wrote the last outputs
 
     def write(self, folder: Path) -> None:
         """Put the record in its place, whole."""

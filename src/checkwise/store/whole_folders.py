@@ -31,10 +31,7 @@ def new_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
     """A folder to fill, which takes the name ``out`` when the block ends without an error.
 
     A process that is killed inside the block leaves nothing under that name, or what was there.
-
-    Args:
-        out: the name.
-        replace: whether a folder of that name is replaced as a whole.
+    With ``replace`` a folder of that name is replaced as a whole.
     """
     replace = replace and out.is_dir() and not out.is_symlink()
     _check_movable(out) if replace else check_new(out)
@@ -152,12 +149,8 @@ def copy_checkpoint(
 ) -> None:
     """Copy a file or a folder with all that is in it.
 
-    Args:
-        source: the checkpoint.
-        out: where the copy goes.
-        replace: whether a folder there is replaced as a whole; a file always is.
-        ready: called when everything is copied, before the copy takes its name.
-        progress: called with bytes copied and in all.
+    A folder there is replaced as a whole if asked for, a file always. ``ready`` is called when
+    everything is copied, before the copy takes its name; ``progress`` with bytes copied and in all.
     """
     folders, files = tree_of(source) if source.is_dir() else ([], [_file(source, "", source)])
     total, free = sum(file.size for file in files), shutil.disk_usage(out.absolute().parent).free
