@@ -66,17 +66,7 @@ def find_checkpoints(
     pattern: str | None,
     told: Mapping[int, str],
 ) -> Checkpoints:
-    """Find the checkpoint of each logged step.
-
-    Args:
-        log_path: the file or folder that the log was read from.
-        trainer: what wrote it.
-        steps: the steps of the log.
-        epochs: the epoch of a step, as the log counts it; without any, steps are epochs.
-        pattern: what the user calls checkpoints, relative to the log's folder or to the current
-            one.
-        told: paths that the log itself names; they win where they exist.
-    """
+    """Find the checkpoint of each logged step."""
     folder = log_path if log_path.is_dir() else log_path.parent
     # A log that is part of a checkpoint is that of the run around it.
     base = _above(folder) if re.fullmatch("checkpoint-[0-9]+", folder.resolve().name) else folder

@@ -123,13 +123,7 @@ def measure(column: str) -> str:
 
 
 def spells(column: str, metric: str) -> bool:
-    """Whether a column measures a metric, by its name and nothing beside it.
-
-    Example:
-        >>> [c for c in ("val_acc", "val_top5", "val_acc_step", "interval_access", "eval_macro_f1")
-        ...  if spells(c, "accuracy") or spells(c, "macro_f1")]
-        ['val_acc', 'eval_macro_f1']
-    """
+    """Whether a column measures a metric, by its name and nothing beside it."""
     return measure(column) in SPELLINGS.get(metric, (measure(metric),))
 
 

@@ -228,7 +228,7 @@ class _Column:
             )
 
     def _number(self, cell: Any, key: int) -> float:
-        if is_number(cell) and not isinstance(cell, bool):
+        if is_number(cell):
             return float(cell)
         comma = isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell)
         raise InputError(
@@ -366,10 +366,6 @@ def no_cross_entropy(values: Mapping[str, FloatArray]) -> str:
 
     A wrong prediction gives its true class at most 1/2, so the mean is at least
     (1 − accuracy)·ln 2. Means over batches of unequal size may fall a little below.
-
-    Example:
-        >>> no_cross_entropy({"accuracy": np.array([[0.5]]), "nll": np.array([[0.1]])})
-        'is smaller than any cross-entropy at these accuracies'
     """
     if "nll" not in values:
         return ""

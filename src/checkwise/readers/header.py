@@ -83,11 +83,7 @@ class Reading:
 
 
 def read_header(log: Log, request: Request) -> Reading:
-    """Decide what is read of a log.
-
-    Raises:
-        InputError: nothing can be read as validation, or several columns could be meant.
-    """
+    """Decide what is read of a log."""
     return _Header(log, request).reading()
 
 

@@ -22,12 +22,7 @@ class Line(NamedTuple):
 
 
 def parsed(text: str | bytes, where: object) -> Any:
-    """The value of a JSON text, in which no object may have a key twice.
-
-    Raises:
-        InputError: a key stands twice, so that another reader may see another value.
-        ValueError: it is not JSON.
-    """
+    """The value of a JSON text, in which no object may have a key twice."""
 
     def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -47,10 +42,10 @@ def parsed_or_none(text: str | bytes, where: object) -> Any:
     """The value of a JSON text, in which no object may have a key twice; None where it is none."""
     try:
         return parsed(text, where)
-    except InputError:
-        raise
     # Also an integer of thousands of digits, or brackets nested too deep to follow.
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
         return None
 
 
@@ -135,12 +130,7 @@ def read_lines(path: Path) -> tuple[list[Line], tuple[str, ...]]:
 
 
 def flattened(fields: Mapping[str, Any], where: object = "a record") -> dict[str, Any]:
-    """Nested fields under names with slashes; refused where two come to one name and differ.
-
-    Example:
-        >>> flattened({"val": {"acc": 0.5, "loss": {"ce": 1.0}}, "lr": 0.1})
-        {'lr': 0.1, 'val/acc': 0.5, 'val/loss/ce': 1.0}
-    """
+    """Nested fields under names with slashes; refused where two come to one name and differ."""
     flat: dict[str, Any] = {}
     waiting: list[tuple[str, Mapping[str, Any]]] = [("", fields)]
     for prefix, level in waiting:  # grows while it is read: a record may nest deeper than calls may

@@ -82,18 +82,10 @@ def log_of_rows(
     records: Callable[[], Iterable[Mapping[str, Any]]] | None = None,
     **facts: Any,
 ) -> Log:
-    """The log whose rows carry their step or epoch in a column.
+    """The log whose rows carry their step or epoch in a column, or None where they have none.
 
-    Args:
-        path: the file or folder.
-        header: the columns that could hold a metric, or a step.
-        rows: the cells under some names; a row has None or an empty cell where it has none.
-        request: names the columns of step and epoch, where the caller does.
-        trainer: what is known of logs of this kind; by default what the columns tell.
-        axes: the columns for ``step`` and ``epoch``; by default those that are called so.
-        beside: columns that can hold no metric, and may say which rows are held out.
-        records: the same rows by name, where a row may fill a few of very many columns.
-        facts: of :class:`Log`.
+    ``beside`` are columns that can hold no metric, and may say which rows are held out;
+    ``records`` are the rows by name, where each fills a few of very many columns.
     """
     axes = axes_of(header, request, path) if axes is None else axes
     check_sorting(header, {}, str(path), told=False)
@@ -125,19 +117,15 @@ def log_of_records(
     without: Iterable[str] = (),
     **facts: Any,
 ) -> Log:
-    """The log of records that name their numbers, in the order in which they were written.
+    """The log of records that name their numbers; what has a number anywhere is a column.
 
-    Args:
-        path: the file or folder.
-        records: name → value, the step among them; a name is a column if it has a number anywhere.
-        request: names the columns of step and epoch, where the caller does.
-        axes: the names for ``step`` and ``epoch``; by default those that are called so.
-        without: names of numbers that measure no model.
-        facts: of :func:`log_of_rows`.
+    ``without`` are names of numbers that measure no model.
     """
     names = {name: False for record in records for name in record}
     for record in records:
-        names |= {name: True for name, cell in record.items() if _is_numeric(cell)}
+        for name, cell in record.items():
+            if type(cell) in (int, float) or (isinstance(cell, str) and cell in NOT_FINITE):
+                names[name] = True
     own = {*without, *(axes or {}).values()}
     header = [name for name, is_column in names.items() if is_column and name not in own]
 
@@ -222,11 +210,6 @@ def has_axis(header: Sequence[str]) -> bool:
     return not spelt.isdisjoint((*STEP_COLUMNS, *EPOCH_COLUMNS))
 
 
-def _is_numeric(cell: object) -> bool:
-    """Whether a value is a number, or says that it is not finite."""
-    return type(cell) in (int, float) or (isinstance(cell, str) and cell in NOT_FINITE)
-
-
 def _is_empty(cell: Any) -> bool:
     """Whether a cell holds nothing; ``nan`` is something."""
     return cell is None or (isinstance(cell, str) and cell.lower() in EMPTY)
@@ -234,6 +217,4 @@ def _is_empty(cell: Any) -> bool:
 
 def _place(cell: Any) -> float:
     """A step or epoch; nan where there is none that can be used."""
-    if isinstance(cell, bool) or not is_number(cell):
-        return np.nan
-    return float(cell)
+    return float(cell) if is_number(cell) else np.nan

@@ -14,7 +14,7 @@ from checkwise.errors import InputError
 from checkwise.metrics import is_number
 from checkwise.readers.json_log import HISTORY, is_state, open_document, whole_document
 from checkwise.readers.log import Log
-from checkwise.readers.request import Request
+from checkwise.readers.request import Request, names_in
 
 EVENTS = "runs"  # where transformers logs to TensorBoard
 STATE = "trainer_state.json"
@@ -28,29 +28,34 @@ def recognises(folder: Path) -> bool:
 
 
 def read(folder: Path, request: Request) -> list[Log]:
-    """The log of the newest state that is whole: every checkpoint repeats the log so far.
-
-    Raises:
-        InputError: no state is whole, or checkpoints are of two trainings and nothing says which
-            one is meant.
-    """
+    """The log of the newest state that is whole: every checkpoint repeats the log so far."""
     documents: list[tuple[Path, Mapping[str, Any]]] = []
     damaged: list[Path] = []
     for path in _states(folder):
         document = whole_document(path)
-        if not is_state(document):
+        if is_state(document):
+            documents.append((path, document))
+            if path.parent != folder:
+                break
+        else:
             damaged.append(path)
-            continue
-        documents.append((path, document))
-        if path.parent != folder:
-            break
     if not documents:
         raise InputError(
             f"Expected the state of a transformers run, but {damaged[0]} is no JSON with a list "
             f"{HISTORY!r}: name the folder of another run.",
             code="format",
         )
-    path, document, notes = _to_read(folder, documents)
+    path, document = documents[0]
+    notes = []
+    if path.parent != folder:
+        _check_one_training(folder, path, document)
+    elif len(documents) > 1:
+        newest, reached = documents[1]
+        if not _of_one(_history(document), _history(reached)):
+            other = newest.parent.name
+            notes.append(f"{other} is of another training than {path.name}, not read")
+        elif _progress(reached) > _progress(document):
+            path, document = newest, reached
     log = open_document(document, path, request)
     notes += [f"{path.relative_to(folder)} is damaged and not read" for path in damaged]
     if (folder / EVENTS).is_dir():
@@ -63,26 +68,10 @@ def own_folders(folder: Path) -> set[str]:
     return {name for name in os.listdir(folder) if CHECKPOINT.fullmatch(name)}
 
 
-def _to_read(
-    folder: Path, documents: Sequence[tuple[Path, Mapping[str, Any]]]
-) -> tuple[Path, Mapping[str, Any], list[str]]:
-    """The state to read of the run's own and its newest checkpoint's, and what to say of it."""
-    if len(documents) == 1:
-        path, document = documents[0]
-        if path.parent != folder:
-            _check_one_training(folder, path, document)
-        return path, document, []
-    (own, state), (newest, reached) = documents
-    if _of_one(_history(state), _history(reached)):
-        return (*max(documents, key=lambda one: _progress(one[1])), [])
-    return own, state, [f"{newest.parent.name} is of another training than {own.name}, not read"]
-
-
 def _check_one_training(folder: Path, newest: Path, state: Mapping[str, Any]) -> None:
     """Refuse checkpoints of several trainings where no state of the run says which one counts."""
-    records = _history(state)
     for path in _states(folder):
-        if not _of_one(_history_in(path), records):
+        if not _of_one(_history(whole_document(path)), _history(state)):
             raise InputError(
                 f"Expected checkpoints of one training in {folder}, but by their {STATE} those in "
                 f"{path.parent.name} and {newest.parent.name} are of two: move the checkpoints of "
@@ -98,13 +87,10 @@ def _progress(state: Mapping[str, Any]) -> tuple[float, int]:
 
 def _states(folder: Path) -> list[Path]:
     """The run's own state, then those of its checkpoints, the newest first."""
-    steps = {
-        int(match[1]): folder / name / STATE
-        for name in os.listdir(folder)
-        if (match := CHECKPOINT.fullmatch(name)) and (folder / name / STATE).is_file()
-    }
-    own = folder / STATE
-    return [*([own] if own.is_file() else []), *(steps[step] for step in sorted(steps)[::-1])]
+    found = filter(None, map(CHECKPOINT.fullmatch, names_in(folder)))
+    steps = {int(match[1]): match[0] for match in found}
+    names = ["", *(steps[step] for step in sorted(steps)[::-1])]
+    return [path for name in names if (path := folder / name / STATE).is_file()]
 
 
 def of_another_training(folders: Sequence[Path], name: str, log_path: Path) -> list[Path]:

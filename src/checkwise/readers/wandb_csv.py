@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from checkwise.errors import InputError
+from checkwise.metrics import is_number
 from checkwise.readers.csv_file import CsvFile, header_of, open_csv_file
 from checkwise.readers.log import WANDB, Log, Points, each
 from checkwise.readers.request import NoRecordsError, Request, names_in
@@ -92,21 +93,17 @@ def _points(run: str, columns: Mapping[str, list[CsvFile]], name: str) -> Points
             code="format",
         )
     filled = [row for row in rows if row[place]]
-    along = np.array([_number(row[0], chart) for row in filled], dtype=np.float64)
+    wrong = next((row[0] for row in filled if not is_number(row[0])), None)
+    if wrong is not None:
+        raise InputError(
+            f"Expected a number as {shown(chart.header[0])}, but got {shown(wrong)} in {chart.path}"
+            ": export the chart with the x axis Step.",
+            code="format",
+        )
+    along = np.array([float(row[0]) for row in filled])
     unknown = np.full(len(filled), np.nan)
     steps, epochs = (unknown, along) if _is_of_epochs(chart) else (along, unknown)
     return Points(steps=steps, epochs=epochs, cells=[row[place] for row in filled])
-
-
-def _number(cell: str, chart: CsvFile) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        raise InputError(
-            f"Expected a number as {shown(chart.header[0])}, but got {shown(cell)} in {chart.path}"
-            ": export the chart with the x axis Step.",
-            code="format",
-        ) from None
 
 
 def _is_of_epochs(chart: CsvFile) -> bool:
