@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import io
 import json
 import tempfile
@@ -38,26 +37,12 @@ from tests.refusals import refused
 from tests.study.cohorts import tiny_runs, write_cohort
 
 GONE = object()
-POISON = st.sampled_from(
-    [
-        GONE,
-        None,
-        float("nan"),
-        float("inf"),
-        -1,
-        0.0,
-        1.0,
-        1e300,
-        10**300,
-        "poison",
-        "",
-        True,
-        [],
-        {},
-    ]
-) | st.floats(0, 1)
-CELLS = st.sampled_from(["", "nan", "inf", "-1", "0.0", "1e300", "poison", "True"]) | st.floats(
-    0, 1
+POISON = st.floats(0, 1) | st.sampled_from(
+    [GONE, None, float("nan"), float("inf"), -1, 0.0, 1.0, 1e300, 10**300, "poison", "", True, [],
+     {}]
+)  # fmt: skip
+CELLS = st.floats(0, 1) | st.sampled_from(
+    ["", "nan", "inf", "-1", "0.0", "1e300", "poison", "True"]
 )
 
 # How a row may say that it is of test, in a column of any name.
@@ -79,18 +64,8 @@ CODED: list[tuple[str, Any, Any]] = [
     *(("seen", *cells) for cells in ((1, 0), (True, False), ("yes", "no"))), ("unseen_rows", 0, 1),
 ]  # fmt: skip
 COLUMNS = (
-    "phase",
-    "mode",
-    "stage",
-    "fold",
-    "loader",
-    "dataset",
-    "split",
-    "notes",
-    "meta",
-    "path",
-    "",
-)
+    "phase", "mode", "stage", "fold", "loader", "dataset", "split", "notes", "meta", "path", "",
+)  # fmt: skip
 OWN_COLUMNS = {*FACTS, *RUN_COLUMNS, *METRICS} - {"dataset", "split", "path"}
 
 Facts = dict[RunKey, tuple[Any, ...]]
@@ -129,11 +104,26 @@ def _tables(rows: list[Record]) -> Iterator[Callable[[], Any]]:
             yield lambda: cw.Trajectory.from_frame(frame.set_index(frame.columns[0])).digest
 
 
+def _marked(draw: Callable[[Any], Any], column: str, ours: Any, theirs: Any) -> list[Record]:
+    """Rows of which those of one domain are marked as of test, and poisoned."""
+    rows = []
+    for row in _without_targets():
+        del row["role"]
+        is_test = row["domain"] == "photo"
+        poison = {"accuracy": draw(st.floats(0, 1))} if is_test else {}
+        rows.append({column: theirs if is_test else ours, **row, **poison})
+    return rows
+
+
+def _is_refused(rows: list[Record], said: str) -> None:
+    for read in _tables(rows):
+        with refused(f"held-out: {said}"):
+            read()
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_a_cell_of_any_column_that_says_test_is_refused_or_changes_nothing(
-    data: st.DataObject,
-) -> None:
+def test_a_cell_of_any_column_that_says_test_is_refused(data: st.DataObject) -> None:
     column = data.draw(st.sampled_from(COLUMNS) | st.text("abXY_.-", max_size=4))
     if column in OWN_COLUMNS:
         return
@@ -141,17 +131,8 @@ def test_a_cell_of_any_column_that_says_test_is_refused_or_changes_nothing(
     word = data.draw(st.sampled_from([word, word.upper(), word.title()]))
     nested = data.draw(st.sampled_from(NESTED))
     beside: Record = data.draw(st.sampled_from([{}, {"role": "source"}, {"held_out": "sketch"}]))
-    rows = []
-    for row in _without_targets():
-        del row["role"]
-        is_test = row["domain"] == "photo"
-        poison = {"accuracy": data.draw(st.floats(0, 1))} if is_test else {}
-        rows.append({column: nested(word if is_test else "val"), **row, **beside, **poison})
-    for read in _tables(rows):
-        with pytest.raises(cw.InputError) as error:
-            read()
-        assert error.value.code == "held-out"
-        assert word[0] in str(error.value)
+    rows = _marked(data.draw, column, nested("val"), nested(word))
+    _is_refused([{**row, **beside} for row in rows], word[0])
 
 
 @settings(max_examples=40, deadline=None)
@@ -159,39 +140,25 @@ def test_a_cell_of_any_column_that_says_test_is_refused_or_changes_nothing(
 def test_a_code_that_tells_test_rows_apart_is_refused(data: st.DataObject) -> None:
     column, ours, theirs = data.draw(st.sampled_from(CODED))
     column = data.draw(st.sampled_from([column, column.title(), column.upper()]))
-    rows = []
-    for row in _without_targets():
-        del row["role"]
-        is_test = row["domain"] == "photo"
-        poison = {"accuracy": data.draw(st.floats(0, 1))} if is_test else {}
-        rows.append({column: theirs if is_test else ours, **row, **poison})
-    for read in _tables(rows):
-        with pytest.raises(cw.InputError) as error:
-            read()
-        assert error.value.code == "held-out"
-        assert column in str(error.value)
+    _is_refused(_marked(data.draw, column, ours, theirs), column)
 
 
 def test_a_cell_may_be_called_validation(tmp_path: Path) -> None:
     rows = [{"dataset": "test-suite-A", **row} for row in _without_targets()]
     path = write_csv(tmp_path / "run.csv", rows)
-    with pytest.raises(cw.InputError) as error:
+    with refused("held-out: --source test-suite-A"):
         cw.load(path)
-    assert error.value.code == "held-out"
-    assert "--source test-suite-A" in str(error.value)
     assert cw.load(path, sources="test-suite-A").domains == ("art", "photo")
-    with pytest.raises(cw.InputError) as error:
+    with refused("unknown"):
         cw.load(path, sources=["test-suite-A", "sketch"])
-    assert error.value.code == "unknown"
 
 
 def test_columns_without_a_name_or_with_one_name_are_looked_at_too(tmp_path: Path) -> None:
     for header, cells in ((",split,split", "0,val,test"), (",,x", "0,test,y")):
         path = tmp_path / "run.csv"
         path.write_text(f"step,accuracy,domain{header}\n1,0.5,art{cells[1:]}\n")
-        with pytest.raises(cw.InputError) as error:
+        with refused("held-out"):
             cw.load(path)
-        assert error.value.code == "held-out"
 
 
 @pytest.mark.parametrize("log", [domainbed, extended, lambda step: swad(step, 1)])
@@ -201,10 +168,8 @@ def test_a_key_that_stands_twice_is_refused(tmp_path: Path, log: Callable[[int],
         lines[1] = lines[1][:-1] + f', "{name}": {json.dumps(log(0)[name])}}}'
         path = tmp_path / "results.jsonl"
         path.write_text("\n".join(lines))
-        with pytest.raises(cw.InputError) as error:
+        with refused(f"ambiguous: results.jsonl line 2 … {name!r}"):
             cw.load(path)
-        assert error.value.code == "ambiguous"
-        assert f"results.jsonl line 2 has {name!r}" in str(error.value)
 
 
 @pytest.fixture(scope="module")
@@ -215,12 +180,15 @@ def folder() -> Iterator[Path]:
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_domainbed(folder: Path, data: st.DataObject) -> None:
-    clean = _facts(write_lines(folder / "log.jsonl", map(domainbed, STEPS)))
-    records = [domainbed(step) for step in STEPS]
-    for record in records:
-        _poison(data.draw, record, [f"env{TARGET}_in_acc", f"env{TARGET}_out_acc"])
-    assert _facts(write_lines(folder / "log.jsonl", records)) == clean
+def test_domainbed_and_swad(folder: Path, data: st.DataObject) -> None:
+    for log in ([domainbed(step) for step in STEPS], swad_file()):
+        clean = _facts(write_lines(folder / "log.jsonl", log))
+        for record in log:
+            names = [f"env{TARGET}_in_acc", f"env{TARGET}_out_acc"]
+            for target in record["args"].get("real_test_envs", ()):
+                names = ["test_in", "test_out", f"env{target}_in", f"env{target}_out"]
+            _poison(data.draw, record, names)
+        assert _facts(write_lines(folder / "log.jsonl", log)) == clean
 
 
 @settings(max_examples=60, deadline=None)
@@ -244,55 +212,8 @@ def test_extended(folder: Path, data: st.DataObject) -> None:
     assert _facts(write_lines(folder / "log.jsonl", records)) == clean
 
 
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
-def test_swad(folder: Path, data: st.DataObject) -> None:
-    clean = _facts(write_lines(folder / "log.jsonl", swad_file()))
-    records = swad_file()
-    for record in records:
-        (target,) = record["args"]["real_test_envs"]
-        names = ["test_in", "test_out", f"env{target}_in", f"env{target}_out"]
-        _poison(data.draw, record, names)
-    assert _facts(write_lines(folder / "log.jsonl", records)) == clean
-
-
-def _with_targets(data: st.DataObject, values: Any) -> list[Record]:
-    rows = []
-    for row in table_rows():
-        if row["role"] == "target":
-            names = [name for name in row if name not in ("role", "domain")]
-            _poison(data.draw, row, names, values)
-        rows.append(row)
-    return rows
-
-
 def _without_targets() -> list[Record]:
     return [row for row in table_rows() if row["role"] == "source"]
-
-
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
-def test_csv(folder: Path, data: st.DataObject) -> None:
-    clean = _facts(write_csv(folder / "run.csv", _without_targets()))
-    assert _facts(write_csv(folder / "run.csv", _with_targets(data, CELLS))) == clean
-
-
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
-def test_json_lines(folder: Path, data: st.DataObject) -> None:
-    clean = _facts(write_lines(folder / "run.jsonl", _without_targets()))
-    assert _facts(write_lines(folder / "run.jsonl", _with_targets(data, POISON))) == clean
-
-
-@settings(max_examples=30, deadline=None)
-@given(data=st.data())
-def test_parquet(folder: Path, data: st.DataObject) -> None:
-    pd.DataFrame(_without_targets()).to_parquet(folder / "run.parquet")
-    clean = _facts(folder / "run.parquet")
-    rows = _with_targets(data, CELLS)
-    # A text in one row makes its whole column text.
-    pd.DataFrame(rows).astype(str).to_parquet(folder / "run.parquet")
-    assert _facts(folder / "run.parquet") == clean
 
 
 @settings(max_examples=30, deadline=None)
@@ -341,6 +262,7 @@ def _answer(path: Path, *options: str) -> str:
 
 # How a target is told from a source: a list, joined names, a role, the caller's word, its name.
 FORMS: dict[str, tuple[Record, str, tuple[str, ...]]] = {
+    "role": ({"role": "target"}, "sketch", ()),
     "list": ({"held_out": ["sketch"]}, "sketch", ()),
     "list as text": ({"held_out": "['sketch', 'quick draw']"}, "sketch", ()),
     "joined": ({"held_out": "sketch+clipart"}, "sketch", ()),
@@ -367,41 +289,43 @@ def _target_rows(
             if draw is not None:
                 names = [name for name in row if name not in ("domain", *extra)]
                 _poison(draw, row, names, values)
+        elif form == "role":
+            row["role"] = "source"
         elif draw is not None:
             row["test_accuracy"] = draw(st.sampled_from([0.1, "poison", float("nan"), None]))
         rows.append(row)
     return rows
 
 
-@pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=8, deadline=None)
-@given(data=st.data())
-def test_no_byte_of_the_answer_depends_on_held_out_rows_of_json_lines(
-    folder: Path, form: str, data: st.DataObject
-) -> None:
-    options = FORMS[form][2]
-    path = folder / "answer.jsonl"
-    clean = _answer(write_lines(path, _target_rows(form, None)), *options)
-    assert _answer(write_lines(path, _target_rows(form, data.draw)), *options) == clean
+def _write_csv(path: Path, rows: list[Record]) -> Path:
+    pd.DataFrame(rows).astype(str).to_csv(path, index=False)
+    return path
+
+
+def _write_parquet(path: Path, rows: list[Record]) -> Path:
+    # A text in one row makes its whole column text.
+    pd.DataFrame(rows).astype(str).to_parquet(path)
+    return path
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
-def test_no_byte_of_the_answer_depends_on_held_out_rows_of_csv_and_parquet(
+def test_no_byte_of_the_answer_depends_on_held_out_rows(
     folder: Path, form: str, data: st.DataObject
 ) -> None:
     options = FORMS[form][2]
-    clean_rows = pd.DataFrame(_target_rows(form, None)).astype(str)
-    rows = pd.DataFrame(_target_rows(form, data.draw, CELLS)).astype(str)
-    clean_rows.to_csv(folder / "answer.csv", index=False)
-    clean = _answer(folder / "answer.csv", *options)
-    rows.to_csv(folder / "answer.csv", index=False)
-    assert _answer(folder / "answer.csv", *options) == clean
-    clean_rows.to_parquet(folder / "answer.parquet")
-    clean = _answer(folder / "answer.parquet", *options)
-    rows.to_parquet(folder / "answer.parquet")
-    assert _answer(folder / "answer.parquet", *options) == clean
+    for suffix, write, values in (
+        ("jsonl", write_lines, POISON),
+        ("csv", _write_csv, CELLS),
+        ("parquet", _write_parquet, CELLS),
+    ):
+        path = folder / f"answer.{suffix}"
+        clean = _answer(write(path, _target_rows(form, None)), *options)
+        assert _answer(write(path, _target_rows(form, data.draw, values)), *options) == clean
+        if form == "role":
+            sources = [row for row in _target_rows(form, None) if row["role"] == "source"]
+            assert _answer(write(path, sources), *options) == clean
 
 
 @pytest.mark.parametrize("name", ["test", "ood", "photo_test", "Held-Out"])
@@ -418,28 +342,6 @@ def test_no_byte_of_the_answer_depends_on_held_out_files(tmp_path: Path, name: s
         file.symlink_to(other)
     answers.add(_answer(folder))
     assert len(answers) == 1
-
-
-@settings(max_examples=10, deadline=None)
-@given(data=st.data())
-def test_no_byte_of_the_answer_depends_on_held_out_fields_of_logs(
-    folder: Path, data: st.DataObject
-) -> None:
-    path = folder / "answer.jsonl"
-    target = [f"env{TARGET}_in_acc", f"env{TARGET}_out_acc"]
-    for log, names in (
-        (list(map(domainbed, STEPS)), target),
-        (list(map(extended, STEPS)), target),
-        ([swad(step, 1) for step in STEPS], ["env1_in", "env1_out", "test_in", "test_out"]),
-    ):
-        clean = _answer(write_lines(path, log))
-        records = copy.deepcopy(log)
-        for record in records:
-            _poison(data.draw, record, names)
-            for entry in record.get("per_domain_calibration", ()):
-                if entry["role"] == "target":
-                    _poison(data.draw, entry, ["accuracy", "nll", "ece", "classwise_ece", "n"])
-        assert _answer(write_lines(path, records)) == clean
 
 
 def test_no_byte_of_the_answer_depends_on_the_held_out_side_of_own_runs(tmp_path: Path) -> None:
