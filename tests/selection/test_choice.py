@@ -46,6 +46,7 @@ def test_a_choice_and_its_settings_choose_the_same_everywhere(
     told = not_usual(one.settings)
     assert all(not_usual(each.settings) == told for each in (*found, live.selection))
     assert live.settings == named.settings
+    assert not_usual(live.selection.settings) == not_usual(live.chosen_by)
 
 
 def test_nothing_stands_beside_a_choice() -> None:
@@ -74,6 +75,13 @@ REFUSED: tuple[tuple[str | None, dict[str, Any], str], ...] = (
     (None, {"alpha": 0.1}, "unsupported: alpha"),
     (None, {"tolerance": 5}, "unknown: 5"),
     (None, {"objectives": 1}, "value: objectives … 1"),
+    (None, {"objectives": "nll"}, "value: 'nll'"),
+    ("best", {}, "unknown: source-acc, ac-nc … 'best'"),
+    ("ac-nc", {"delta_pp": "wide"}, "value: delta_pp"),
+    ("ac-nc", {"delta_pp": "1e400"}, "value: delta_pp"),
+    ("ac-nc", {"tol": 1}, "unknown: 'tol' … delta_pp"),
+    ("ac-nc", {"weights": "size"}, "value: 'equal' … 'sample'"),
+    ("ac-nc", {"weights": {"a": 2}, "worst_domain": True}, "unsupported: worst_domain"),
     ("ac-nc", {"q": 5}, "value: q … 5"),
     ("ac-nc", {"q": True}, "value: q … True"),
     ("ac-nc", {"q": [1]}, "value: q … [1]"),

@@ -123,22 +123,6 @@ def directions(run: cw.Trajectory) -> dict[str, Any]:
     return {name: way for name, way in DIRECTIONS.items() if name in run.metrics}
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(tables(), min_size=2, max_size=5), st.sampled_from(DELTAS))
-def test_many_runs_are_chosen_from_as_one_by_one(tables: list[dict[str, Any]], delta: str) -> None:
-    runs = {i: trajectory(table) for i, table in enumerate(tables)}
-    runs = {i: run for i, run in runs.items() if "f1" in run.metrics}
-    for ties in ("earliest", "latest", "accuracy"):
-        asked: dict[str, Any] = {"constraint": "f1", "delta": delta, "ties": ties}
-        asked["objectives"] = ["cost"]
-        together = cw.select_many(runs, "ac", **asked)
-        for i, run in runs.items():
-            alone = cw.select(run, "ac", **asked)
-            assert together[i].to_json() == alone.to_json()
-            assert together[i].rank.tolist() == alone.rank.tolist()
-            assert together[i].rank[alone.index] == 1
-
-
 @st.composite
 def counted(draw: st.DrawFn) -> cw.Trajectory:
     n = draw(st.lists(st.sampled_from([3, 10, 200, 1000]), min_size=1, max_size=3))

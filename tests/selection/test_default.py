@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import checkwise as cw
-from checkwise.selection import PREFERRED
 from tests.refusals import refused
 
 
@@ -43,12 +42,6 @@ def test_the_rule_follows_from_the_metrics(
         assert "not compared: there is" in chosen.explain()
     else:
         assert chosen.explain() == cw.select(run, rule).explain()
-
-
-def test_every_preferred_rule_but_the_last_needs_a_metric() -> None:
-    needs = [cw.rules()[name].needs for name in PREFERRED]
-    assert all(needs[:-1])
-    assert not needs[-1]
 
 
 def test_a_rule_that_was_named_is_refused_where_the_data_do_not_allow_it() -> None:

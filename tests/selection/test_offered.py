@@ -97,36 +97,27 @@ def test_a_rule_and_its_metric_are_found_by_name_and_recorded(
     ]
 
 
-def test_an_objective_is_found_by_name(site: Path, predictions: Path) -> None:
-    asked = ("select", predictions, "--rule", "ac", "--objectives", "top2-error", "--json")
-    (used,) = selection(checkwise(site, *asked).stdout)["offered_by"]
-    assert (used["kind"], used["distribution"]) == ("metric", "late-rules")
-
-
-def test_nothing_is_imported_for_names_that_are_known(site: Path, predictions: Path) -> None:
-    done = checkwise(site, "select", predictions, "--json")
-    assert not done.stdout.startswith("imported")
-    assert "offered_by" not in selection(done.stdout)
-
-
 def test_rules_lists_what_is_offered_without_importing_it(site: Path) -> None:
     done = checkwise(site, "rules")
     assert "imported" not in done.stdout
     assert "loaded when named: newest (late-rules 1.2)." in done.stdout
-    code = (
-        "import checkwise as cw; from checkwise.selection import get_rule; "
-        "listed = 'newest' in cw.rules(); print(listed, get_rule('newest').origin)"
-    )
-    assert fresh(site, "-c", code).stdout.split("\n")[:2] == ["imported", "False late-rules 1.2"]
 
 
-def test_a_live_selector_measures_the_metric_of_a_distribution(site: Path) -> None:
-    code = (
-        "import checkwise as cw; live = cw.LiveSelector('ac', objectives=['top2-error']); "
-        "live.add(1, {'val': ([[2.0, 1.0, 0.0]], [2])}); "
-        "print(live.trajectory.values['top2-error'].tolist())"
-    )
-    assert fresh(site, "-c", code).stdout.strip() == "[[1.0]]"
+def test_names_are_found_from_python_and_nothing_is_imported_before(site: Path) -> None:
+    code = """
+import checkwise as cw
+from checkwise.selection import get_rule
+from checkwise.study import method
+cw.LiveSelector("ac-nc")
+print("newest" in cw.rules())
+live = cw.LiveSelector("ac", objectives=["top2-error"])
+live.add(1, {"val": ([[2.0, 1.0, 0.0]], [2])})
+print(live.trajectory.values["top2-error"].tolist())
+print(live.selection.as_dict()["offered_by"][0]["distribution"])
+print(method("newest").rule.origin, get_rule("newest").origin)
+"""
+    expected = "False [[1.0]] late-rules imported late-rules 1.2 late-rules 1.2"
+    assert fresh(site, "-c", code).stdout.split() == expected.split()
 
 
 def test_a_built_in_name_stays_what_it_is(tmp_path: Path, predictions: Path) -> None:
@@ -134,42 +125,40 @@ def test_a_built_in_name_stays_what_it_is(tmp_path: Path, predictions: Path) -> 
     install(tmp_path / "site", "shadow", points, shadow="raise SystemExit(3)")
     done = checkwise(tmp_path / "site", "select", predictions, "--rule", "ac-nc", "--json")
     assert (done.returncode, selection(done.stdout)["rule"]) == (0, "ac-nc")
+    assert "offered_by" not in selection(done.stdout)
 
 
 BROKEN = {
     "raise RuntimeError('no\\nluck')": "cannot be loaded: RuntimeError: no luck.",
     "import absent_package": "cannot be loaded: ModuleNotFoundError: No module named",
     "raise SystemExit(3)": "cannot be loaded: SystemExit: 3.",
-    "x = 1": "registers no rule of that name: decorate it with @cw.rule('odd')",
+    "x = 1": "registers no rule of that name: decorate it with @cw.rule('odd3')",
     "import checkwise as cw\ncw.rule('ac-nc')(lambda table: 0)": "'ac-nc' exists already",
 }
 
 
-@pytest.mark.parametrize("module", BROKEN)
-def test_a_broken_one_is_one_line_that_names_the_distribution(
-    module: str, tmp_path: Path, predictions: Path
+def test_what_cannot_be_used_is_refused_in_one_line_that_names_it(
+    site: Path, predictions: Path
 ) -> None:
-    install(tmp_path / "site", "odd-rules", "[checkwise.rules]\nodd = odd\n", "0.3", odd=module)
-    done = checkwise(tmp_path / "site", "select", predictions, "--rule", "odd")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "Expected odd-rules 0.3 to register the rule 'odd', but " in done.stderr
-    assert BROKEN[module] in done.stderr
-
-
-def test_two_distributions_with_one_name_are_refused(site: Path, predictions: Path) -> None:
     install(site, "other", "[checkwise.rules]\nnewest = late:newest\n", "2")
-    done = checkwise(site, "select", predictions, "--rule", "newest")
-    assert done.returncode == 2
-    assert "late-rules 1.2" in done.stderr
-    assert "other 2" in done.stderr
-
-
-def test_a_name_that_nobody_offers_lists_the_known_ones(site: Path, predictions: Path) -> None:
-    done = checkwise(site, "select", predictions, "--rule", "newst")
-    assert done.returncode == 2
-    assert "Expected one of the rules source-acc, ac-nc" in done.stderr
-
-
-def test_compare_finds_a_rule_of_a_distribution(site: Path) -> None:
-    code = "from checkwise.study import method; print(method('newest').rule.origin)"
-    assert fresh(site, "-c", code).stdout.split("\n")[1] == "late-rules 1.2"
+    for i, content in enumerate(BROKEN):
+        points = f"[checkwise.rules]\nodd{i} = bad{i}\n"
+        install(site, f"odd-rules{i}", points, "0.3", **{f"bad{i}": content})
+    names = ["newest", "newst", *(f"odd{i}" for i in range(len(BROKEN)))]
+    code = f"""
+from checkwise.errors import InputError
+from checkwise.selection import get_rule
+for name in {names}:
+    try:
+        get_rule(name)
+    except InputError as error:
+        print(error)
+"""
+    twice, unknown, *broken = fresh(site, "-c", code).stdout.splitlines()
+    assert all(one in twice for one in ("late-rules 1.2", "other 2"))
+    assert "Expected one of the rules source-acc, ac-nc" in unknown
+    for i, (line, said) in enumerate(zip(broken, BROKEN.values(), strict=True)):
+        assert f"Expected odd-rules{i} 0.3 to register the rule 'odd{i}', but " in line
+        assert said in line
+    done = checkwise(site, "select", predictions, "--rule", "odd0")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)

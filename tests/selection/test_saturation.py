@@ -83,11 +83,6 @@ def test_rules_that_look_at_no_probability_are_left_alone(rule: str) -> None:
     assert (on.step, on.guard_acted) == (off.step, False)
 
 
-def test_another_constraint_than_accuracy_is_left_alone() -> None:
-    asked: dict[str, Any] = {"constraint": "nll", "delta": "50%", "objectives": ["accuracy"]}
-    assert not cw.select(run([3, 2, 1, 1]), "ac", **asked).guard_acted
-
-
 def test_a_rule_without_a_tolerance_is_guarded_and_then_has_a_bound() -> None:
     trajectory = run([30, 2, 2, 9])
     assert cw.select(trajectory, "pure-nll", guard=False).step == 400
@@ -135,19 +130,6 @@ def test_the_choice_is_that_of_a_literal_version(
     assert (chosen.saturation.errors, chosen.saturation.examples) == (errors, 120)
     earliest = next(t for t, gap in enumerate(gaps) if gap <= Fraction(1, 2))
     assert chosen.step == (earliest if errors <= FEW_ERRORS else off.step)
-
-
-def test_a_checkpoint_with_fewer_errors_that_is_less_accurate_does_not_count() -> None:
-    trajectory = cw.Trajectory(
-        steps=[0, 1],
-        domains=["large", "small"],
-        values={"accuracy": [[0.95, 1.0], [1.0, 0.8]], "nll": [[1.0, 1.0]] * 2},
-        counts=[100, 20],
-        correct=[[95, 20], [100, 16]],
-    )
-    state = cw.select(trajectory, "ac-nll").saturation
-    assert state is not None
-    assert state.errors == 5
 
 
 def test_saved_predictions_are_guarded_and_so_is_how_sure(tmp_path: Path) -> None:

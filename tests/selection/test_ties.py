@@ -49,21 +49,6 @@ def test_exact_ties_are_broken_as_asked(
     assert chosen.table["step"][0] == step
 
 
-@pytest.mark.parametrize(
-    ("ties", "step", "taken"),
-    [(None, 2, "earliest"), ("latest", 4, "latest"), ("accuracy", 2, "earliest")],
-)
-def test_source_acc_takes_one_of_the_most_accurate(ties: Any, step: int, taken: str) -> None:
-    run = cw.Trajectory(
-        steps=[1, 2, 3, 4],
-        domains=["val"],
-        values={"accuracy": [[0.8], [0.9], [0.9], [0.9]]},
-    )
-    chosen = cw.select(run, "source-acc", ties=ties)
-    assert chosen.step == step
-    assert f"3 checkpoints share that accuracy; this is the {taken}." in chosen.explain()
-
-
 def test_ties_are_broken_by_the_constraint() -> None:
     run = cw.Trajectory(
         steps=[1, 2, 3],
@@ -148,23 +133,3 @@ def test_an_exact_tie_is_no_near_tie() -> None:
     chosen = cw.select(run, "ac-nll")
     assert (chosen.step, chosen.ties, chosen.near_ties) == (1, (2,), ())
     assert "cannot be told" not in chosen.explain()
-
-
-@pytest.mark.parametrize(
-    ("scale", "q"), [(1e-6, 1), (1e-4, 2), (1e-2, float("inf")), (1.0, 1), (1e-6, float("inf"))]
-)
-def test_a_choice_that_only_the_offset_decides_is_named(scale: float, q: float) -> None:
-    # Two checkpoints of opposed order: each is best in one objective and worst in the other.
-    run = cw.Trajectory(
-        steps=[100, 200],
-        domains=["val"],
-        values={
-            "accuracy": np.c_[[0.9, 0.9]],
-            "nll": np.c_[[0.3296, 0.3363]],
-            "cwece": np.c_[[0.005 + 0.1 * scale, 0.005]],
-        },
-    )
-    chosen = cw.select(run, "ac-nc", q=q)
-    assert {*chosen.ties, *chosen.near_ties, chosen.step} == {100, 200}
-    assert "cannot be told from" in chosen.explain() or "Exactly tied" in chosen.explain()
-    assert cw.select(run, "ac-nll").near_ties == ()

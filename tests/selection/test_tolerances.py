@@ -109,13 +109,6 @@ def test_paired_differs_where_examples_do() -> None:
     assert cw.select(run, "ac-nc").digest == cw.select(other, "ac-nc").digest
 
 
-def test_small_validation_widens_paired() -> None:
-    few, many = (run_of(0, sizes=(n, n), gain=0.2) for n in (12, 900))
-
-    assert cw.select(few, "ac-nc", tolerance="paired").feasible.all()
-    assert not cw.select(many, "ac-nc", tolerance="paired").feasible.all()
-
-
 def test_every_rule_with_a_tolerance_follows_it() -> None:
     run = run_of(5, sizes=(60, 60))
     expected = cw.select(run, "ac-nc", tolerance="paired").feasible_steps
@@ -178,28 +171,6 @@ def test_a_run_without_examples_is_refused_by_name() -> None:
         cw.select(run, tolerance="paired")
     with refused("missing"):
         cw.select_many({"a": run}, "ac-nc", tolerance="paired")
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_what_paired_leaves_out_stays_out(seed: int) -> None:
-    sizes, gain = ((150, 100), 0.5) if seed % 2 else ((40, 60), 1.5)
-    made = outputs(seed, sizes=sizes, gain=gain, grouped=seed % 3 == 0)
-    out: set[int] = set()
-    left = 0
-    for k in range(1, len(made) + 1):
-        prefix = {step: made[step] for step in list(made)[:k]}
-        run = cw.Trajectory.from_predictions(prefix)
-        chosen = cw.select(run, "ac-nc", tolerance="paired")
-        assert not out.intersection(chosen.feasible_steps)
-        out |= set(run.steps.tolist()) - set(chosen.feasible_steps)
-        left = len(out)
-    if gain == 1.5:
-        assert left  # the test can fail
-
-
-def test_metrics_alone_are_refused() -> None:
-    with refused("missing: `checkwise predict`"):
-        cw.select(replace(run_of(0), examples=None), tolerance="paired")
 
 
 def test_the_members_of_an_average_do_not_depend_on_the_tolerance() -> None:

@@ -139,38 +139,11 @@ def test_rules_of_ones_own_may_do_without() -> None:
         unregister("near")
 
 
-@pytest.mark.parametrize(
-    ("facts", "said"),
-    [
-        ({"values": {}}, "empty"),
-        ({"values": {}, "pooled": {"accuracy": [1, 1, 1]}}, "missing"),
-        (
-            {"values": {"nll": [[1.0]] * 3}, "counts": [9], "correct": [[1]] * 3},
-            "missing",
-        ),
-    ],
-)
-def test_what_is_no_run_is_refused(facts: dict[str, Any], said: str) -> None:
-    with refused(said):
-        cw.Trajectory(steps=[1, 2, 3], domains=["val"], **facts)
-
-
 def test_a_mean_over_domains_is_enough() -> None:
     run = cw.Trajectory(steps=[1, 2], domains=["a", "b"], values={}, pooled={"nll": [0.5, 0.4]})
     assert cw.select(run).step == 2
     with refused("missing"):
         cw.select(run, worst_domain=True)
-
-
-def test_a_table_needs_accuracy_unless_other_scores_are_named() -> None:
-    table = {"step": [1, 2], "f1": [0.5, 0.6], "nll": [0.5, 0.4]}
-    with refused("missing: 'accuracy'"):
-        cw.Trajectory.from_frame(table)
-    with refused("missing: 'accuracy'"):
-        cw.Trajectory.from_frame(table, metrics=["accuracy", "f1"])
-    assert cw.Trajectory.from_frame(table, metrics=["f1"]).metrics == ("nll", "f1")
-    with refused("missing: 'auc'"):
-        cw.Trajectory.from_frame(table, metrics=["auc"])
 
 
 def test_the_page_of_such_a_run_is_plain(tmp_path: Any) -> None:

@@ -134,17 +134,6 @@ class Choice:
         settings = {name: getattr(self, name) for name in SETTINGS}
         return {n: value for n, value in settings.items() if value != USUAL[n]} | {**self.params}
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """What holds for every rule, as journals keep it."""
-        return {
-            "weights": self.weights,
-            "worst_domain": self.worst_domain,
-            "directions": dict(self.directions),
-            **({} if self.guard else {"guard": False}),
-            **self.kind.as_dict(),
-        }
-
     def as_dict(self) -> dict[str, Any]:
         """The rule and what is not usual, as JSON."""
         rule = None if self.rule is None else self.named.name

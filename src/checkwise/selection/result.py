@@ -17,7 +17,7 @@ from checkwise.metrics import METRICS, Direction, Metric
 from checkwise.records import RunKey, Trajectory
 from checkwise.selection.choice import Choice, plain
 from checkwise.selection.columns import Columns
-from checkwise.selection.constraint import ACCURACY, Tolerance, decimal, tolerance_of
+from checkwise.selection.constraint import ACCURACY, decimal
 from checkwise.selection.constraint import tolerance as points_of
 from checkwise.selection.directions import direction_of, known_direction
 from checkwise.selection.guard import WITHIN_PP, Guard, Saturation
@@ -72,8 +72,9 @@ class Selection:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The rule, its parameters and the options of ``select``, side by side."""
-        return {"rule": self.rule, **self.params, **self.choice.options}
+        """The rule, its parameters and what else is not usual, side by side."""
+        told = {**self.choice.told, **self.params, **self.choice.kind.as_dict()}
+        return {"rule": self.rule, **told}
 
     @property
     def run(self) -> RunKey | None:
@@ -320,18 +321,12 @@ class Selection:
         """
         if self.guard_acted:
             return points_of(WITHIN_PP)
-        if self._asked is None or "delta_pp" in self.params:
+        asked = self.rule_used.asked(self.params)
+        if asked is None or "delta_pp" in self.params:
             return points_of(self.params.get("delta_pp", 0))
         if self.constraint != ACCURACY:
             return Fraction(0)
-        return 100 * self._asked.allowed(self.columns.standings(ACCURACY)[0].best)
-
-    @property
-    def _asked(self) -> Tolerance | None:
-        """The tolerance of a rule that takes any constraint."""
-        if not self.rule_used.optional:
-            return None
-        return tolerance_of(self.params.get("delta_pp", 0), self.params.get("delta"))
+        return 100 * asked.allowed(self.columns.standings(ACCURACY)[0].best)
 
     @property
     def feasible(self) -> BoolArray:
@@ -339,11 +334,12 @@ class Selection:
 
         All that the rule could choose, where it has no tolerance and the run no accuracy.
         """
-        if self.guard_acted or (self._asked is None and ACCURACY not in self.columns):
+        asked = self.rule_used.asked(self.params)
+        if self.guard_acted or (asked is None and ACCURACY not in self.columns):
             return self.ranking.eligible
-        if self._asked is None:
+        if asked is None:
             return self.columns.within(self.tolerance_pp)
-        return self.columns.near_best(self.constraint, self._asked)
+        return self.columns.near_best(self.constraint, asked)
 
     def as_dict(self, alpha: float = 0.05, *, paired: bool = False) -> dict[str, Any]:
         """The choice as ``select --json`` has it, with the bound at level ``alpha``.
@@ -386,7 +382,7 @@ class Selection:
 
     def _constraint_as_dict(self) -> dict[str, Any]:
         """The constraint, unless it is accuracy with a tolerance in points."""
-        if self._asked is None or "delta" not in self.params or self.judged_by is None:
+        if not self.rule_used.optional or "delta" not in self.params or self.judged_by is None:
             return {}
         delta = _logged("delta", self.params["delta"])
         return {"constraint": {**asdict(self.judged_by), "delta": delta}}

@@ -20,6 +20,7 @@ from checkwise.selection.constraint import (
     ACCURACY,
     CONSTRAINT_PARAMS,
     TOLERANCES,
+    Tolerance,
     check_constraint,
     tolerance,
     tolerance_of,
@@ -160,11 +161,16 @@ class Rule:
         own = {n: value for n, value in params.items() if n != TIES or not self.breaks_ties}
         return self.rank(table, **own)
 
+    def asked(self, params: Mapping[str, Any]) -> Tolerance | None:
+        """The tolerance of a rule that takes any constraint; None for others."""
+        delta = params.get("delta_pp", 0), params.get("delta")
+        return tolerance_of(*delta) if self.optional else None
+
     def near_best(self, table: Columns, params: Mapping[str, Any]) -> BoolArray:
         """What it may choose, with checkpoints that ``pareto`` leaves out."""
-        if not self.optional:
+        asked = self.asked(params)
+        if asked is None:
             return self.ranking(table, params).eligible
-        asked = tolerance_of(params.get("delta_pp", 0), params.get("delta"))
         return table.near_best(self.constraint(params), asked)
 
 

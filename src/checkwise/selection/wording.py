@@ -300,7 +300,17 @@ def because(s: Selection) -> str:
             f"{_taken_for(s)}."
         )
     if "delta_pp" in s.params or _has_delta(s):
-        return _near_best(s, near, total)
+        within, feasible = f"within {as_written(s)} of the best", int(s.feasible.sum())
+        if feasible == 1:
+            accurate = s.constraint == ACCURACY
+            best = "the most accurate" if accurate else f"the best by {s.constraint}"
+            return f"No other checkpoint is {within}, so this is simply {best}."
+        if feasible > near:
+            return (
+                f"{feasible} of {total} are {within}, {feasible - near} of them worse than another "
+                f"in every objective; of the rest {_taken_for(s)}."
+            )
+        return f"{near} of {total} are {within}; {_taken_for(s)}."
     if "threshold_pp" in s.params:
         reach = "reaches" if near == 1 else "reach"
         return f"{near} of {total} {reach} {points(s.params['threshold_pp'])}; {_taken_for(s)}."
@@ -315,19 +325,6 @@ def because(s: Selection) -> str:
     if s.rule_used.constrained or s.accuracy is None:
         return ""
     return f"{s.rule} does not keep accuracy near its best."
-
-
-def _near_best(s: Selection, near: int, total: str) -> str:
-    within, feasible = f"within {as_written(s)} of the best", int(s.feasible.sum())
-    if feasible == 1:
-        best = "the most accurate" if s.constraint == ACCURACY else f"the best by {s.constraint}"
-        return f"No other checkpoint is {within}, so this is simply {best}."
-    if feasible > near:
-        return (
-            f"{feasible} of {total} are {within}, {feasible - near} of them worse than another in "
-            f"every objective; of the rest {_taken_for(s)}."
-        )
-    return f"{near} of {total} are {within}; {_taken_for(s)}."
 
 
 def _taken_for(s: Selection) -> str:
@@ -378,34 +375,33 @@ def guarded_answer(s: Selection, *, offer: bool = True) -> str:
 
     ``offer`` names the option that switches the guard off.
     """
-    said = _reason_and_place(s, offer=offer)
-    return f"{said[0]} Use step {s.step}, {said[1]}." if said else ""
+    return _guarded(s, f"Use step {s.step},", offer=offer)
 
 
 def guarded_because(s: Selection) -> str:
     """Why the guard acted, after the answer was given."""
-    said = _reason_and_place(s, offer=True)
-    return f"{said[0]} This is {said[1]}." if said else ""
+    return _guarded(s, "This is", offer=True)
 
 
-def _reason_and_place(s: Selection, *, offer: bool) -> tuple[str, str] | None:
+def _guarded(s: Selection, answer: str, *, offer: bool) -> str:
     """Why validation cannot choose, and which checkpoint was taken instead."""
     if s.guard is None or not s.guard.acted or s.saturation is None:
-        return None
+        return ""
     rules = "an average" if s.guard.without is None else f"step {s.guard.without}"
     other = f" (--no-guard: {rules})" if offer and s.guard.without != s.step else ""
     near = int(s.feasible.sum())
     errors, examples = s.saturation.errors, s.saturation.examples
     if errors == 0 and near > 1 and not s.columns["gap_pp"][s.feasible].any():
-        reason = f"{near} checkpoints make no error on validation, so it cannot tell them apart."
-        return reason, f"the earliest{other}"
+        return (
+            f"{near} checkpoints make no error on validation, so it cannot tell them apart. "
+            f"{answer} the earliest{other}."
+        )
     made = counted(errors, "error") if errors else "no error"
     made += "" if examples is None else f" in {examples} examples"
     which = "the only checkpoint" if near == 1 else f"the earliest of {near} checkpoints"
     return (
         f"The best checkpoint makes {made} on validation, too few to rank checkpoints by their "
-        "probabilities.",
-        f"{which} within {points(WITHIN_PP)} of the best{other}",
+        f"probabilities. {answer} {which} within {points(WITHIN_PP)} of the best{other}."
     )
 
 
