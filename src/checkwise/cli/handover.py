@@ -128,7 +128,8 @@ def take(
     try:
         runs = reading.load_runs(path, choice)
     except InputError as error:
-        if path.suffix != ".json" or not path.is_file():
+        unlike = error.code in ("missing", "format") and path.is_file()
+        if path.suffix != ".json" or not unlike:
             raise
         raise InputError(
             f"Expected choice.json of `checkwise select`, or a run, but {path} is neither: choose "

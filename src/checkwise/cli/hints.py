@@ -24,19 +24,16 @@ FUNCTION: Final = "FILE.py:FUNCTION"  # words in capitals are for the reader to 
 CHECKPOINTS: Final = "CHECKPOINTS"
 
 
-def _readable(path: Path) -> bool:
-    from checkwise.deployed import readable  # with the calibrators, which a log does not need
-
-    return readable(path)
-
-
 def next_steps(selection: Selection, path: Path, given: Sequence[str]) -> list[str]:
     """At most two lines; ``given`` are the options of the choice, as on the command line."""
     run, lines = selection.trajectory, []
     there = [Path(place) for place in run.paths or () if place and Path(place).exists()]
     if run.examples is not None and run.examples.has_logits and "--validation" not in given:
-        whole = selection.path is not None and Path(selection.path) in filter(_readable, there)
-        lines.append(_deploy(path, given, whole=whole))
+        place = f"./{path}" if str(path).startswith("-") else str(path)
+        choice = _free("choice", ".json")
+        chosen = ["select", place, *given, "-o", choice]
+        deploy = ["deploy", choice if given else place, *_plugins(given), *_model(selection)]
+        lines.append(_line(chosen, deploy) if given else _line(deploy))
     elif ACCURACY in run.metrics and not selection.guard_acted and not is_own_folder(path):
         folders = {str(one.parent) for one in there}
         folder = folders.pop() if len(folders) == 1 else CHECKPOINTS
@@ -77,38 +74,25 @@ def without_log(path: Path) -> InputError | None:
 
 def after_choice(selection: Selection, file: Path, given: Sequence[str]) -> list[str]:
     """The command that takes ``choice.json``, where it can work."""
-    examples, path = selection.trajectory.examples, Path(selection.path or "")
-    words = ["deploy", str(file), *_plugins(given)]
-    if "--validation" in given:
+    last = _model(selection)
+    if "--validation" in given or not last:
         return []
-    if selection.path and path.exists() and _readable(path):
-        return [_line([*words, "-o", _free("model")])]
-    if examples is not None and examples.has_logits:
-        return [_line([*words, *_calibrator_only()])]
-    return []
+    return [_line(["deploy", str(file), *_plugins(given), *last])]
 
 
-def _deploy(path: Path, given: Sequence[str], *, whole: bool) -> str:
-    """Deploys the model, or where its weights are not there the calibrator alone.
+def _model(selection: Selection) -> list[str]:
+    """What ``deploy`` can write: a model where its weights are there, else its calibrator."""
+    from checkwise.deployed import readable  # with the calibrators, which a log does not need
 
-    What ``select`` was asked goes by ``choice.json``.
-    """
-    place = f"./{path}" if str(path).startswith("-") else str(path)
-    last = ["-o", _free("model")] if whole else _calibrator_only()
-    if not given:
-        return _line(["deploy", place, *last])
-    choice = _free("choice", ".json")
-    return _line(
-        ["select", place, *given, "-o", choice], ["deploy", choice, *_plugins(given), *last]
-    )
+    path, examples = Path(selection.path or ""), selection.trajectory.examples
+    if selection.path and path.exists() and readable(path):
+        return ["-o", _free("model")]
+    logits = examples is not None and examples.has_logits
+    return ["--calibrator-only", "-o", _free("calibrator", ".json")] if logits else []
 
 
 def _plugins(given: Sequence[str]) -> list[str]:
     return [word for pair in pairwise(given) if pair[0] == "--plugin" for word in pair]
-
-
-def _calibrator_only() -> list[str]:
-    return ["--calibrator-only", "-o", _free("calibrator", ".json")]
 
 
 def _line(*commands: Sequence[str]) -> str:
