@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from checkwise.errors import InputError, naming_extras
 from checkwise.metrics import (
     BANDWIDTH,
@@ -105,6 +107,8 @@ class _Reliability(Metric):  # type: ignore[misc, unused-ignore]
         if not len(labels):
             return
         batch = Accumulator(classes=self.num_classes, bins=self.bins, bandwidth=self.bandwidth)
+        if self.kind == "logits":  # in single precision sums would depend on batches
+            outputs = outputs.astype(np.float64)
         batch.update(**{self.kind: outputs}, labels=labels)
         for name, part in batch.sums._asdict().items():
             state = getattr(self, name)

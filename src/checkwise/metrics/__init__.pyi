@@ -60,5 +60,6 @@ from checkwise.metrics.settings import check_bins as check_bins
 from checkwise.metrics.settings import error_level as error_level
 from checkwise.metrics.settings import number as number
 from checkwise.metrics.settings import whole as whole
+from checkwise.metrics.sums import ARITHMETIC as ARITHMETIC
 from checkwise.metrics.sums import Sums as Sums
 from checkwise.metrics.sums import new_sums as new_sums

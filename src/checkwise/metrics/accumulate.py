@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from checkwise.errors import InputError
 from checkwise.metrics import inputs
 from checkwise.metrics.examples import CountedExamples, Outcomes, half_logits
 from checkwise.metrics.gaussians import new_grid
 from checkwise.metrics.report import Report, summarise
 from checkwise.metrics.settings import BANDWIDTH, BINS, check_bins, whole
-from checkwise.metrics.sums import Sums, add, new_sums
+from checkwise.metrics.sums import Array, Batch, Sums, add, new_sums, single_block
 
 MOST_CLASSES = 1_000_000  # memory grows with bins × classes
 
@@ -19,9 +21,11 @@ MOST_CLASSES = 1_000_000  # memory grows with bins × classes
 class Accumulator:
     """Sums that grow with every batch and give the metrics of all of them.
 
-    Memory depends on the number of classes and bins, not of examples. Results do not depend on
-    how examples were batched or merged: counts exactly, the others up to rounding (about 1e-13).
-    Can be pickled; not safe to update from two threads at once.
+    Memory depends on the number of classes and bins, not of examples. Results do not depend on how
+    examples were batched: counts exactly, the others up to rounding (1e-12). Merged ones are those
+    of the whole to 1e-12 as well, or to 5e-9 where logits come in single precision, because they
+    are added in blocks of a fixed number of rows; the rows of a block that is not yet full are kept
+    until it is. Can be pickled; not safe to update from two threads at once.
 
     Args:
         classes: number of classes C, at least 2.
@@ -54,6 +58,7 @@ class Accumulator:
         self.bins, self.bandwidth = check_bins(bins, bandwidth)
         self.n = 0
         self._sums: Sums | None = None
+        self._waiting: tuple[Array, Array] | None = None  # logits of less than a block, labels
         self._examples: list[CountedExamples] | None = [] if examples or logits else None
         self._logits = logits
 
@@ -62,22 +67,49 @@ class Accumulator:
         predictions = inputs.read(logits=logits, probs=probs, labels=labels, classes=self.classes)
         self.add(predictions)
 
-    def add(self, predictions: inputs.Predictions, outcomes: Outcomes | None = None) -> None:
-        """Add predictions whose shapes and labels were checked; fills ``outcomes`` on the way."""
-        rows = len(predictions.labels)
+    def add(
+        self,
+        predictions: inputs.Predictions,
+        outcomes: Outcomes | None = None,
+        *,
+        last: bool = False,
+    ) -> None:
+        """Add predictions whose shapes and labels were checked; fills ``outcomes`` on the way.
+
+        Where a value per example is wanted, all are computed in double precision. After the
+        ``last`` predictions no rows wait for a whole block.
+        """
+        n, logits = len(predictions.labels), predictions.kind == "logits"
+        means_alone = outcomes is None and self._examples is None
+        block = single_block(self.classes) if logits and means_alone else 0
+        if last and n < block:
+            block = 0
+        outcomes = outcomes or Outcomes.of(0 if self._examples is None else n)
         sums = self._sums or new_sums(self.classes, self.bins, self.bandwidth)
-        outcomes = outcomes or Outcomes.of(0 if self._examples is None else rows)
+        waiting = self._waiting
         grid = new_grid(self.bins, self.bandwidth)
-        for start, values, labels in predictions.blocks():
-            # A part is looked at before it is added; before a further one, go on with a copy.
-            if self._sums is sums and rows > len(labels):
-                sums = Sums(*(part.copy() for part in sums))
+        for start, values, labels in predictions.blocks(block or 1):
             out = outcomes.rows(start, start + len(labels))
-            bad = add(values, labels, predictions.tolerance, grid, sums, out)
+            single = block > 0 and values.dtype == np.float32
+            if single and waiting is not None:
+                start -= len(waiting[1])
+                values = np.concatenate([waiting[0], values])
+                labels = np.concatenate([waiting[1], labels])
+            whole = len(labels) // block * block if single and not last else len(labels)
+            # A part is looked at before it is added; before a further one, go on with a copy.
+            if self._sums is sums and 0 < whole < max(n, len(labels)):
+                sums = Sums(*(part.copy() for part in sums))
+            kind = np.float32 if single else np.float64
+            bad = add(values[:whole], labels[:whole], predictions.tolerance, grid, sums, out, kind)
+            if single and not last and bad < 0:
+                waiting = values[whole:].copy(), labels[whole:].copy()
+                bad = Batch(*waiting, predictions.tolerance).bad
+                bad += whole * (bad >= 0)
             if bad >= 0:
                 predictions.refuse(start + bad, values[bad], int(labels[bad]))
+        self._waiting = waiting
         self._sums = sums
-        self.n += rows
+        self.n += n
         if self._examples is not None:
             further = (outcomes.nll, half_logits(predictions)) if self._logits else ()
             kept = CountedExamples(outcomes.correct, predictions.labels.copy(), *further)
@@ -95,13 +127,17 @@ class Accumulator:
             )
         if other._sums is None:
             return
+        if self._examples is not None:
+            self._examples.append(other.examples)
         if self._sums is None:
             self._sums = new_sums(self.classes, self.bins, self.bandwidth)
         for mine, theirs in zip(self._sums, other._sums, strict=True):
             mine += theirs
         self.n += other.n
-        if self._examples is not None:
-            self._examples.append(other.examples)
+        if other._waiting is not None:
+            z, labels = other._waiting
+            self.n -= len(labels)
+            self.add(inputs.Predictions(z, "logits", labels, self.classes, -1.0))
 
     @property
     def examples(self) -> CountedExamples:
@@ -126,7 +162,12 @@ class Accumulator:
             raise InputError(
                 "Expected at least one example, but got none. Call update() first.", code="empty"
             )
-        return self._sums
+        if self._waiting is None:
+            return self._sums
+        whole = Sums(*(part.copy() for part in self._sums))
+        kind = np.float32 if self.n > len(self._waiting[1]) else np.float64
+        add(*self._waiting, -1.0, new_grid(self.bins, self.bandwidth), whole, Outcomes.of(0), kind)
+        return whole
 
     def result(self) -> Report:
         """Metrics of everything added so far."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from checkwise.metrics import inputs
-from checkwise.metrics.sums import measured
+from checkwise.metrics.sums import Batch
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _LEAST = float(np.finfo(np.float32).smallest_subnormal)
@@ -112,10 +112,19 @@ def per_example(*, logits: Any = None, probs: Any = None, labels: Any) -> PerExa
     """
     predictions = inputs.read(logits=logits, probs=probs, labels=labels)
     parts = []
-    for start, values, truth in predictions.blocks():
-        rows = measured(values, truth, predictions.tolerance)
-        if rows.bad >= 0:
-            bad = rows.bad
-            predictions.refuse(start + bad, values[bad], int(truth[bad]))
-        parts.append((rows.nll, rows.brier(), rows.confidence, rows.predicted, rows.correct))
+    for batch, p in measured(predictions):
+        squares = np.einsum("ij,ij->i", p, p) + batch.confidence**2
+        brier = squares + (1.0 - 2.0 * batch.of_label)
+        parts.append((batch.nll, brier, batch.confidence, batch.predicted, batch.correct))
     return PerExample(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def measured(predictions: inputs.Predictions) -> Iterator[tuple[Batch, Array]]:
+    """Examples a part at a time, and their probabilities [R, C] with 0 in place of the largest."""
+    for start, values, labels in predictions.blocks():
+        batch = Batch(values, labels, predictions.tolerance)
+        if batch.bad >= 0:
+            predictions.refuse(start + batch.bad, values[batch.bad], int(labels[batch.bad]))
+        p = np.empty(values.shape)
+        batch.fill(0, p)
+        yield batch, p

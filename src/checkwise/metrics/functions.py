@@ -48,7 +48,7 @@ def evaluate(
     """
     predictions = inputs.read(logits=logits, probs=probs, labels=labels)
     accumulator = Accumulator(classes=predictions.classes, bins=bins, bandwidth=bandwidth)
-    accumulator.add(predictions)
+    accumulator.add(predictions, last=True)
     return accumulator.result()
 
 

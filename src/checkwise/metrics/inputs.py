@@ -40,10 +40,13 @@ class Predictions:
     classes: int
     tolerance: float
 
-    def blocks(self) -> Iterator[tuple[int, Array, Array]]:
-        """(first row, contiguous float32 or float64 values, labels), in order."""
+    def blocks(self, multiple: int = 1) -> Iterator[tuple[int, Array, Array]]:
+        """(first row, contiguous float32 or float64 values, labels), in order.
+
+        Each but the last has a multiple of so many rows.
+        """
         n = len(self.labels)
-        size = max(1, min(_ROWS, _BLOCK // self.classes))
+        size = max(1, min(_ROWS, _BLOCK // self.classes) // multiple) * multiple
         for start in range(0, n, size):
             rows = to_numpy(self.values[start : start + size], self.kind)
             if rows.dtype not in (np.float32, np.float64):

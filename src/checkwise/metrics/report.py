@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from checkwise.metrics.examples import CountedExamples
-from checkwise.metrics.gaussians import CLAMP, new_grid
+from checkwise.metrics.gaussians import CLAMP, Grid, new_grid
 from checkwise.metrics.registry import NAMES
 from checkwise.metrics.sums import Sums
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+_UNTHREADED = 1 << 18  # multiplications of a matrix product that BLAS does on one thread
 
 
 @dataclass(frozen=True)
@@ -66,20 +68,13 @@ def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
     examples[absent] = np.nan
     recall = sums.correct / examples
     weight, confidence, right = sums.top
-    large, labels = sums.large[:, 0], sums.large[:, 1]
-    v, vp = np.moveaxis(
-        np.tensordot(sums.small, grid.small, axes=(0, 0))
-        + np.tensordot(large, grid.large, axes=((0, 2), (0, 1))),
-        1,
-        0,
-    )
-    v_label = np.tensordot(labels, grid.large[:, :, 0], axes=((0, 2), (0, 1)))
+    v, vp, v_label = _soft_sums(sums, grid)
     cwece = class_errors(v, v_label - vp) / classes
     mass = np.zeros((bins, classes))
     mass[0] = sums.small[0]
-    np.add.at(mass, grid.bin_of(np.arange(large.shape[2])), large[0].T)
+    np.add.at(mass, grid.bin_of(np.arange(sums.large.shape[3])), sums.large[0, 0].T)
     hard_cwece = sums.support * np.abs(sums.labels - mass.T).sum(axis=1) / n**2
-    small_squares = grid.tau * sums.small[1].sum()  # s = p / tau
+    small_squares = grid.tau * (sums.small[1] + sums.small[0] / 2).sum()  # p = tau (x + 1/2)
     return Report(
         n=n,
         correct=correct,
@@ -102,6 +97,18 @@ def summarise(sums: Sums, *, bins: int, bandwidth: float) -> Report:
             "hard_cwece": hard_cwece,
         },
     )
+
+
+def _soft_sums(sums: Sums, grid: Grid) -> tuple[Array, Array, Array]:
+    """[C, B] each: sum of p g, of p^2 g, and of p g over the examples of the class."""
+    classes, both = len(sums.support), 2 * grid.bins
+    large = grid.large.reshape(-1, both)
+    size = max(1, _UNTHREADED // large.size)
+    moments = np.moveaxis(sums.large, 0, 2).reshape(2 * classes, -1)
+    parts = [moments[i : i + size] @ large for i in range(0, 2 * classes, size)]
+    of_all, of_label = np.concatenate(parts).reshape(2, classes, 2, grid.bins)
+    of_all += np.einsum("kc,ksb->csb", sums.small, grid.small)
+    return of_all[:, 0], of_all[:, 1], of_label[:, 0]
 
 
 def bin_errors(weight: Array, gap: Array) -> Array:

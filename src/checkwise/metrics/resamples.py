@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.metrics import inputs
+from checkwise.metrics.examples import measured
 from checkwise.metrics.gaussians import TERMS, Grid, new_grid
 from checkwise.metrics.inputs import Predictions
 from checkwise.metrics.registry import NAMES
 from checkwise.metrics.report import bin_errors, class_errors
 from checkwise.metrics.settings import BANDWIDTH, BINS, check_bins
-from checkwise.metrics.sums import measured
 
 Array = np.ndarray[Any, np.dtype[Any]]
 FloatArray = NDArray[np.float64]
@@ -129,13 +129,11 @@ class _Examples(NamedTuple):
 def _examples(predictions: Predictions, grid: Grid) -> _Examples:
     """Measure every example; a row that `evaluate` would refuse is refused."""
     parts = []
-    for start, values, labels in predictions.blocks():
-        rows = measured(values, labels, predictions.tolerance)
-        if rows.bad >= 0:
-            predictions.refuse(start + rows.bad, values[rows.bad], int(labels[rows.bad]))
-        brier = rows.brier()
-        rows.p[np.arange(len(labels)), rows.predicted] = rows.confidence
-        parts.append((rows.correct + 0.0, rows.nll, brier, rows.confidence, rows.p))
+    for batch, p in measured(predictions):
+        squares = np.einsum("ij,ij->i", p, p) + batch.confidence**2
+        brier = squares + (1.0 - 2.0 * batch.of_label)
+        p[np.arange(len(p)), batch.predicted] = batch.confidence
+        parts.append((batch.correct + 0.0, batch.nll, brier, batch.confidence, p))
     correct, nll, brier, confidence, p = (np.concatenate(x) for x in zip(*parts, strict=True))
     labels = predictions.labels
     large = p > grid.tau
@@ -209,10 +207,10 @@ def _cwece(examples: _Examples, most: int, classes: range) -> _Measure:
     series[:, 1] *= -1  # the gap is the labels' sum less that of v p
     series = series.reshape(TERMS, -1)
     part = examples.small[:, classes.start : classes.stop]
-    scaled = part / grid.tau
+    x = part / grid.tau - 0.5
     powers = np.empty((*part.shape, TERMS))
     for k in range(TERMS):
-        powers[:, :, k] = part if k == 0 else powers[:, :, k - 1] * scaled
+        powers[:, :, k] = part if k == 0 else powers[:, :, k - 1] * x
     powers = summable(powers.reshape(len(part), -1), most)
     entries = _entries(examples, classes)
     v = examples.weight * grid.gaussians(examples.weight)  # [B, L]

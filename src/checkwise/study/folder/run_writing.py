@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from checkwise.errors import InputError
+from checkwise.metrics import ARITHMETIC
 from checkwise.records import RunKey
 from checkwise.store import (
     AVERAGES_FOLDER,
@@ -135,7 +136,7 @@ def _write(folder: Path, content: Mapping[str, Any]) -> str:
 
 
 def versions() -> dict[str, str]:
-    installed = {"python": platform.python_version()}
+    installed = {"python": platform.python_version(), "metrics": ARITHMETIC}
     for package in ("checkwise", "torch", "numpy"):
         with suppress(metadata.PackageNotFoundError):
             installed[package] = metadata.version(package)
