@@ -12,6 +12,7 @@ from checkwise.metrics import Accumulator, Report, evaluate, probabilities
 from checkwise.metrics.sums import single_block
 from tests.metrics.cases import Array
 
+
 def drawn(n: int, classes: int, scale: float = 1.0, shift: float = 0.0) -> tuple[Array, Array]:
     rng = np.random.default_rng(classes)
     z = rng.standard_normal((n, classes))
