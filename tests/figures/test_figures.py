@@ -12,14 +12,12 @@ from checkwise.metrics import evaluate
 from checkwise.study import Cohort, Pool, Predictions
 from checkwise.study.figures import (
     FIGURES,
-    algorithms,
+    by_algorithm,
+    by_setting,
     distance,
-    kendall,
-    learning_rate,
     occlusion,
     one_run,
     style,
-    tolerance,
     trajectory,
     write_figures,
 )
@@ -67,7 +65,7 @@ def test_the_target_distance_is_over_all_checkpoints(tiny: Pool) -> None:
 
 
 def test_changes_per_algorithm(tiny: Pool) -> None:
-    found = {(c.algorithm, c.rule, c.metric): c for c in algorithms.algorithm_changes(tiny)}
+    found = {(c.algorithm, c.rule, c.metric): c for c in by_algorithm.algorithm_changes(tiny)}
     change = found["ERM", "NC, D2", "target_nll"]
     assert change.mean == pytest.approx(-0.2)
     assert change.n == 2
@@ -75,7 +73,7 @@ def test_changes_per_algorithm(tiny: Pool) -> None:
 
 
 def test_rank_agreement_is_that_of_the_table(tiny: Pool) -> None:
-    found = kendall.rank_agreements(tiny)
+    found = by_algorithm.rank_agreements(tiny)
     table = build("kendall", tiny)
     for cell in found.cells:
         theirs = table.cell(cell.dataset, cell.algorithm, measure=f"tau_{cell.metric}")
@@ -85,7 +83,7 @@ def test_rank_agreement_is_that_of_the_table(tiny: Pool) -> None:
 
 
 def test_the_tolerance_sweep_starts_at_the_reference(tiny: Pool) -> None:
-    found = tolerance.facts(tiny)
+    found = by_setting.tolerance_facts(tiny)
     assert found[0].delta_pp == 0
     assert found[0].candidates == 1
     assert list(found[0].changes["target_nll"]) == [0, 0, 0]
@@ -193,10 +191,10 @@ def test_figures_are_about_the_rule_that_is_named(tiny: Pool, tmp_path: Path) ->
     about = Pool(tiny.cohorts, rule="pure-nll", reference="ac-early")
     marks = trajectory.facts(about, key("ERM", 0)).marks
     assert [mark.rule for mark in marks] == ["ac-early", "pure-nll"]
-    assert {change.rule for change in algorithms.algorithm_changes(about)} == {"pure-nll"}
+    assert {change.rule for change in by_algorithm.algorithm_changes(about)} == {"pure-nll"}
     assert "ac-early" in [point.rule for point in distance.distance_points(about)]
     with refused("unsupported: pure-nll"):
-        tolerance.facts(about)
+        by_setting.tolerance_facts(about)
     with refused("unsupported: swad"):
         trajectory.facts(Pool(tiny.cohorts, rule="swad"))
 
@@ -214,21 +212,21 @@ def two_sets(tmp_path: Path) -> Pool:
 
 
 def test_titles_name_the_data_that_was_drawn(two_sets: Pool, tiny: Pool) -> None:
-    title = algorithms.draw(algorithms.algorithm_changes(two_sets)).get_suptitle()
+    title = by_algorithm.draw_changes(by_algorithm.algorithm_changes(two_sets)).get_suptitle()
     assert title == (
         "Rule − source-acc, OfficeHome and PACS, 1–4 runs per algorithm, development + evaluation, "
         "95% over runs"
     )
-    title = algorithms.draw(algorithms.algorithm_changes(tiny)).get_suptitle()
+    title = by_algorithm.draw_changes(by_algorithm.algorithm_changes(tiny)).get_suptitle()
     assert title == "Rule − source-acc, PACS, 1–2 runs per algorithm, development, 95% over runs"
     # The first scope is the evaluation data alone.
-    title = tolerance.draw(tolerance.facts(two_sets)).get_suptitle()
+    title = by_setting.draw_tolerance(by_setting.tolerance_facts(two_sets)).get_suptitle()
     assert title == "ac-nc − source-acc, OfficeHome, 2 runs, evaluation, 95% over runs"
 
 
 def test_the_shading_of_rank_agreement_is_explained(tiny: Pool) -> None:
-    found = kendall.rank_agreements(tiny)
-    figure = kendall.draw(found)
+    found = by_algorithm.rank_agreements(tiny)
+    figure = by_algorithm.draw_rank_agreements(found)
     title = figure.get_suptitle()
     assert title.splitlines()[0].endswith("development, 95% over runs")
     assert title.endswith("shaded: from 0 to the mean over all runs of the panel")
@@ -239,7 +237,7 @@ def test_the_shading_of_rank_agreement_is_explained(tiny: Pool) -> None:
 
 def test_the_effect_at_every_learning_rate_is_that_of_its_runs(tmp_path: Path) -> None:
     runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
-    found = learning_rate.facts(pool_of(tmp_path, runs))
+    found = by_setting.learning_rate_facts(pool_of(tmp_path, runs))
     assert [each.rate for each in found] == [3e-4, 1e-3]
     # ERM's trials go from NLL 1.5 to 1.2 and from 2.0 to 1.9; IRM has one candidate.
     assert found[0].changes["target_nll"] == (0.0,)
@@ -250,25 +248,25 @@ def test_the_effect_at_every_learning_rate_is_that_of_its_runs(tmp_path: Path) -
 def test_one_learning_rate_makes_no_curve(tmp_path: Path) -> None:
     pool = pool_of(tmp_path, trained_with(*[1e-3] * 4))
     with refused("empty: pacs-ladder"):
-        learning_rate.facts(pool)
+        by_setting.learning_rate_facts(pool)
 
 
 def test_a_run_without_a_finite_nll_keeps_its_accuracy(tmp_path: Path) -> None:
     runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
     runs[0] = replace(runs[0], target_lacks=("nll",))  # as an older journal may be
-    found = learning_rate.facts(pool_of(tmp_path, runs))
+    found = by_setting.learning_rate_facts(pool_of(tmp_path, runs))
     assert [each.n for each in found] == [1, 2]
     assert found[1].changes["target_nll"] == pytest.approx((-0.1,))
     assert found[1].changes["target_accuracy"] == pytest.approx((2.0, -1.0))
-    assert learning_rate.missing(found) == {"target_nll": 1}
-    assert learning_rate.draw(found).get_suptitle().endswith("not shown: 1 of Δ NLL")
+    assert by_setting.missing_at_rates(found) == {"target_nll": 1}
+    assert by_setting.draw_learning_rate(found).get_suptitle().endswith("not shown: 1 of Δ NLL")
 
 
 def test_a_rate_without_any_finite_nll_has_no_mean_of_it(tmp_path: Path) -> None:
     runs = trained_with(1e-3, 1e-3, 3e-4, 3e-4)
     runs[2] = replace(runs[2], target_lacks=("nll",))
-    found = learning_rate.facts(pool_of(tmp_path, runs))
-    nll, accuracy = learning_rate.draw(found).axes
+    found = by_setting.learning_rate_facts(pool_of(tmp_path, runs))
+    nll, accuracy = by_setting.draw_learning_rate(found).axes
     assert list(np.asarray(nll.lines[-1].get_xdata())) == [1e-3]
     assert list(np.asarray(accuracy.lines[-1].get_xdata())) == [3e-4, 1e-3]
 
@@ -278,4 +276,4 @@ def test_missing_values_are_not_taken_for_one_learning_rate(tmp_path: Path) -> N
     runs[2] = replace(runs[2], target_diverged=(100,))
     pool = pool_of(tmp_path, runs)
     with refused("empty: held-out … 1 … 2"):
-        learning_rate.facts(pool)
+        by_setting.learning_rate_facts(pool)

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from checkwise.study import DeriveJob, derive_with_workers
-from checkwise.study.baselines import folder_of
-from checkwise.study.derive_job import work
+from checkwise.study.baselines import DeriveJob, derive_with_workers, folder_of
+from checkwise.study.baselines.deriving import work
 from checkwise.study.folder import take
 from checkwise.study.sweep.executors import LocalExecutor
 from tests.commands import answer
@@ -32,13 +31,15 @@ def results(cohort: Path) -> dict[str, bytes]:
     return found
 
 
-def test_two_workers_make_what_one_process_makes(cohort: Path, tmp_path: Path) -> None:
+def test_two_workers_make_what_one_process_makes(
+    cohort: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     here, there = copied(cohort, tmp_path / "here"), copied(cohort, tmp_path / "there")
-    alone = derive(here, "swad")
-    job = DeriveJob(cohort=str(there), path=str(there), method="swad")
-    together = derive_with_workers(job, LocalExecutor(), 2)
-    assert [record.run for record in together.made] == [record.run for record in alone.made]
+    derive(here, "swad")
+    told = answer(capsys, "study", "derive", there, "--method", "swad", "--workers", 2)
+    assert [result["made_now"] for result in told["results"]] == [True, True]
     assert results(there) == results(here)
+    job = DeriveJob(cohort=str(there), path=str(there), method="swad")
     again = derive_with_workers(job, LocalExecutor(), 1)
     assert (len(again.made), len(again.current)) == (0, 2)
     forced = derive_with_workers(job, LocalExecutor(), 1, force=True)
@@ -65,11 +66,3 @@ def test_a_worker_waits_for_what_another_one_makes(cohort: Path, tmp_path: Path)
         assert not (folder_of(place, "swad-nobn", first) / "record.json").exists()
     work(job)
     assert (folder_of(place, "swad-nobn", first) / "record.json").exists()
-
-
-def test_the_command_takes_workers(
-    cohort: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = copied(cohort, tmp_path)
-    told = answer(capsys, "study", "derive", place, "--method", "swad-nobn", "--workers", 2)
-    assert [result["made_now"] for result in told["results"]] == [True, True]

@@ -179,7 +179,7 @@ def test_importing_leaves_no_mark_and_opening_does(sweep: Path, tmp_path: Path) 
     assert [entry["kind"] for entry in read_log(tmp_path / "cohort")] == ["opened"]
 
 
-@pytest.mark.parametrize("poison", [0.0, 1.0, 0.123, math.nan, None])
+@pytest.mark.parametrize("poison", [0.0, math.nan, None])
 def test_source_journals_do_not_depend_on_the_target(
     sweep: Path, tmp_path: Path, poison: float | None
 ) -> None:

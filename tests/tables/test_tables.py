@@ -12,7 +12,7 @@ import scipy.stats
 from checkwise.records import RunKey
 from checkwise.selection import Columns, select_many
 from checkwise.study import MAIN_METRICS, Cohort, Pool, place_interval
-from checkwise.study.figures import kendall
+from checkwise.study.figures import by_algorithm
 from checkwise.study.pool import BOTH_ROLES
 from checkwise.study.tables import TABLES, build, build_all
 from checkwise.study.tables.cells import worst_domains
@@ -441,7 +441,7 @@ def test_rank_agreement_counts_few_domains_too(tmp_path: Path) -> None:
     expected = scipy.stats.ttest_1samp(of_domain, 0).confidence_interval(0.95)
     assert (tau.low, tau.high) == pytest.approx((expected.low, expected.high))
     assert tau.counted_by == "4 domains"
-    drawn = kendall.rank_agreements(pool).cells
+    drawn = by_algorithm.rank_agreements(pool).cells
     assert {cell.tau.over for cell in drawn} == {"4 domains"}
 
 

@@ -6,6 +6,7 @@ ALGORITHM STRIDE``. Forking after the imports makes a restart take no time.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -28,11 +29,12 @@ def killed_at(folder: Path, algorithm: str, number: int) -> bool:
 def main() -> None:
     folder, algorithm, stride = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     train(folder / "first", config(algorithm))  # imports and compiles, so that no child has to
-    kills = 0
-    for count in range(1, 400, stride):
-        kills += killed_at(folder / f"at-{count}", algorithm, count)
+    for count in itertools.count(1, stride):
+        killed = killed_at(folder / f"at-{count}", algorithm, count)
         train(folder / f"at-{count}", config(algorithm))
-    print(kills)
+        if not killed:
+            break
+    print(count // stride)
 
 
 if __name__ == "__main__":

@@ -132,8 +132,8 @@ def _made(
     force: bool,
 ) -> dict[str, DeriveResult]:
     """Make the models in this process, or with workers where some were asked for."""
-    from checkwise.study import DeriveJob, derive_with_workers, recipe_of
-    from checkwise.study.baselines import OpenRuns, derive
+    from checkwise.study import recipe_of
+    from checkwise.study.baselines import DeriveJob, OpenRuns, derive, derive_with_workers
     from checkwise.study.sweep import get_executor, worker_count
 
     settings, opening = launching.over(), OpenRuns(roots)

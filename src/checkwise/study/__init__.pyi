@@ -26,8 +26,6 @@ from checkwise.study.contrast_verdicts import NOT_PACKED as NOT_PACKED
 from checkwise.study.contrast_verdicts import ContrastResult as ContrastResult
 from checkwise.study.contrast_verdicts import as_record as as_record
 from checkwise.study.contrast_verdicts import contrast_results as contrast_results
-from checkwise.study.derive_job import DeriveJob as DeriveJob
-from checkwise.study.derive_job import derive_with_workers as derive_with_workers
 from checkwise.study.heldout import Predictions as Predictions
 from checkwise.study.heldout import Targets as Targets
 from checkwise.study.heldout import read_heldout as read_heldout

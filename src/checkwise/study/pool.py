@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from checkwise.study.method_table import Method, method
 from checkwise.study.outcome import Outcome, RunColumns, columns_over, key_labels
 from checkwise.words import listed
 
-Row = str | Method
+Row: TypeAlias = str | Method
 
 BOTH_ROLES = "development + evaluation"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from checkwise.errors import InputError, MissingMetricError
 from checkwise.records import RunKey
@@ -19,14 +19,12 @@ from checkwise.study import (
     read_heldout,
 )
 from checkwise.study.figures import (
-    algorithms,
+    by_algorithm,
+    by_setting,
     distance,
-    kendall,
-    learning_rate,
     occlusion,
     one_run,
     style,
-    tolerance,
     trajectory,
 )
 from checkwise.study.folder import has_sealed_logits, open_cohort
@@ -96,13 +94,17 @@ def _occlusion(shown: Shown) -> Figure:
     return figure
 
 
+def _over_runs(facts: Callable[[Pool], Any], draw: Callable[[Any], Figure]) -> Draw:
+    return lambda shown: draw(facts(shown.pool))
+
+
 FIGURES: dict[str, Draw] = {
     "trajectory": lambda shown: trajectory.draw(trajectory.facts(shown.pool, shown.run)),
-    "distance": lambda shown: distance.draw(distance.distance_points(shown.pool)),
-    "algorithms": lambda shown: algorithms.draw(algorithms.algorithm_changes(shown.pool)),
-    "kendall": lambda shown: kendall.draw(kendall.rank_agreements(shown.pool)),
-    "tolerance": lambda shown: tolerance.draw(tolerance.facts(shown.pool)),
-    "learning-rate": lambda shown: learning_rate.draw(learning_rate.facts(shown.pool)),
+    "distance": _over_runs(distance.distance_points, distance.draw),
+    "algorithms": _over_runs(by_algorithm.algorithm_changes, by_algorithm.draw_changes),
+    "kendall": _over_runs(by_algorithm.rank_agreements, by_algorithm.draw_rank_agreements),
+    "tolerance": _over_runs(by_setting.tolerance_facts, by_setting.draw_tolerance),
+    "learning-rate": _over_runs(by_setting.learning_rate_facts, by_setting.draw_learning_rate),
     "confident-errors": _of_one_run(
         lambda both: one_run.draw_confident_errors(one_run.count_confident_errors(both))
     ),

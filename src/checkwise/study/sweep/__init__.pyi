@@ -1,6 +1,5 @@
 __all__: list[str]
 
-from checkwise.study.sweep.estimating import estimate as estimate
 from checkwise.study.sweep.executors import get_executor as get_executor
 from checkwise.study.sweep.executors import worker_count as worker_count
 from checkwise.study.sweep.launching import Executor as Executor
@@ -31,6 +30,7 @@ from checkwise.study.sweep.study_file import read_study as read_study
 from checkwise.study.sweep.study_file import shipped_studies as shipped_studies
 from checkwise.study.sweep.sweeping import SweepResult as SweepResult
 from checkwise.study.sweep.sweeping import check_sweep as check_sweep
+from checkwise.study.sweep.sweeping import estimate as estimate
 from checkwise.study.sweep.sweeping import prepare_with as prepare_with
 from checkwise.study.sweep.sweeping import run_sweep as run_sweep
 from checkwise.study.sweep.worker import Job as Job
