@@ -53,17 +53,6 @@ def test_each_kind_of_duplicate_is_treated_by_its_rule() -> None:
         a=_features((1, 0), (1, 0), (1, 0), (2, 0), (2, 1), (3, 2), (4, 0)),
         b=_features((3, 2), (5, 1), (2, 0), (6, 2)),
     )
-    found = data.duplicates()
-    assert (found.groups, found.conflicting_groups, found.groups_across_domains) == (3, 1, 2)
-    assert [(gone.domain, gone.row, gone.reason) for gone in found.removed] == [
-        (0, 1, "repeat"),
-        (0, 2, "repeat"),
-        (0, 3, "conflicting labels"),
-        (0, 4, "conflicting labels"),
-        (0, 5, "several domains"),
-        (1, 0, "several domains"),
-        (1, 2, "conflicting labels"),
-    ]
     clean = data.without_duplicates()
     assert [x[:, 0].tolist() for x in clean.x] == [[1, 4], [5, 6]]
     assert [y.tolist() for y in clean.y] == [[0, 0], [1, 2]]
@@ -77,7 +66,7 @@ def test_what_is_left_is_unique_and_was_never_ambiguous(rows: list[tuple[int, in
     clean = data.without_duplicates()
     left = [float(x) for part in clean.x for x in part[:, 0]]
     assert max(Counter(left).values()) == 1
-    assert clean.duplicates().groups == 0
+    assert clean.without_duplicates() is clean
     labels = {value: {label for v, label in rows if v == value} for value, _ in rows}
     in_both = {value for value, _ in rows[::2]}
     expected = {value for value, seen in labels.items() if len(seen) == 1} - in_both

@@ -41,9 +41,7 @@ def test_the_assignment_is_pinned() -> None:
     assert rotated_mnist().ids[0][:3] == IDS
 
 
-def test_rotated_digits_keep_their_labels_and_mass(
-    reference: Reference,
-) -> None:
+def test_rotated_digits_keep_their_labels_and_mass(reference: Reference) -> None:
     pixels, labels = reference
     data = rotated_mnist()
     assert data.domains == ("0", "15", "30", "45", "60", "75")
@@ -58,9 +56,7 @@ def test_rotated_digits_keep_their_labels_and_mass(
     assert np.array_equal(data.x[0][..., 0], pixels[rows])
 
 
-def test_rotation_is_counter_clockwise_about_the_centre(
-    reference: Reference,
-) -> None:
+def test_rotation_is_counter_clockwise_about_the_centre(reference: Reference) -> None:
     pixels, _ = reference
     data = rotated_mnist()
     centre = np.arange(28) - 13.5
@@ -78,9 +74,7 @@ def test_rotation_is_counter_clockwise_about_the_centre(
         assert np.abs(turn @ before - after).mean() < 0.1 * scale
 
 
-def test_coloured_digits_follow_the_stated_probabilities(
-    reference: Reference,
-) -> None:
+def test_coloured_digits_follow_the_stated_probabilities(reference: Reference) -> None:
     pixels, labels = reference
     data = colored_mnist()
     assert data.domains == ("+90%", "+80%", "-90%")

@@ -22,10 +22,7 @@ def _means(batch: NDArray[Any]) -> NDArray[Any]:
 def images() -> DomainDataset:
     random = np.random.RandomState(0)
     arrays = {
-        name: (
-            random.randint(0, 256, size=(n, 5, 5, 3)).astype(np.uint8),
-            np.arange(n) % 2,
-        )
+        name: (random.randint(0, 256, size=(n, 5, 5, 3)).astype(np.uint8), np.arange(n) % 2)
         for name, n in (("a", 7), ("b", 21), ("c", 3))
     }
     return from_arrays("toy", arrays, kind="images", classes=["x", "y"])

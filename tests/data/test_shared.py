@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -59,10 +58,6 @@ def test_officehome_features_have_the_known_shape_and_duplicates() -> None:
     assert data.x[0].dtype == np.float16
     for ids, domain in zip(data.ids, data.domains, strict=True):
         assert {name.split("/")[0] for name in ids} == {domain}
-    found = data.duplicates()
-    assert (found.groups, found.conflicting_groups, found.groups_across_domains) == (398, 87, 9)
-    reasons = Counter(gone.reason for gone in found.removed)
-    assert reasons == {"repeat": 309, "conflicting labels": 178, "several domains": 21}
     clean = data.without_duplicates()
     assert sum(clean.sizes) == 15588 - 508
-    assert clean.duplicates().groups == 0
+    assert clean.without_duplicates() is clean

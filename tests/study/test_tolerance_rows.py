@@ -57,14 +57,7 @@ def test_a_registered_choice_knows_its_tolerance(cohort: Path) -> None:
     assert run("study", "register", cohort, "--rule", "ac-nc", "--param", "tolerance=paired") == 0
     metrics = ("--metrics", "target_accuracy")
     same = answer(
-        "study",
-        "compare",
-        cohort,
-        *metrics,
-        "--param",
-        "tolerance=paired",
-        "--param",
-        "alpha=0.05",
+        "study", "compare", cohort, *metrics, "--param", "tolerance=paired", "--param", "alpha=0.05"
     )
     other = answer("study", "compare", cohort, *metrics)
     assert same["registered"]["ac-nc"]["state"] != "none"

@@ -13,14 +13,7 @@ import scipy.stats
 
 from checkwise.records import RunKey
 from checkwise.statistics import bootstrap_interval
-from checkwise.study import (
-    Contrast,
-    Differences,
-    contrasts,
-    flat_record,
-    leading_means,
-    verdict,
-)
+from checkwise.study import Contrast, Differences, contrasts, flat_record, leading_means, verdict
 from checkwise.study.compare import Verdict
 from checkwise.study.inference import cluster_means, numbered, two_way_means
 from checkwise.study.units import UnitInterval, unit_intervals

@@ -20,15 +20,7 @@ from checkwise.store.run_predictions import VALIDATIONS
 from checkwise.study import Cohort
 from checkwise.study.data import draw_seed, seed_hash, source_splits
 from checkwise.study.folder import verify
-from checkwise.study.sweep import (
-    Job,
-    Study,
-    inner_study,
-    make_cohort,
-    open_spec,
-    plan,
-    work,
-)
+from checkwise.study.sweep import Job, Study, inner_study, make_cohort, open_spec, plan, work
 from checkwise.study.sweep.planning import run_config
 from checkwise.study.sweep.study_file import parse_study
 from checkwise.study.train import prepare, train_run

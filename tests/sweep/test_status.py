@@ -23,15 +23,7 @@ from checkwise.study.folder import (
     take,
     write_failure,
 )
-from checkwise.study.sweep import (
-    Job,
-    RunStatus,
-    Watched,
-    make_cohort,
-    overview,
-    read_study,
-    work,
-)
+from checkwise.study.sweep import Job, RunStatus, Watched, make_cohort, overview, read_study, work
 from checkwise.study.sweep.progress import State, cohort_status
 from tests.commands import call
 from tests.sweep.studies import write_tiny
@@ -88,11 +80,7 @@ def test_a_run_that_is_held_names_its_host(cohort: Path) -> None:
     ],
 )
 def test_a_run_that_is_held_but_silent_is_named(
-    cohort: Path,
-    capsys: pytest.CaptureFixture[str],
-    host: str | None,
-    silent: float,
-    state: State,
+    cohort: Path, capsys: pytest.CaptureFixture[str], host: str | None, silent: float, state: State
 ) -> None:
     with held(places(cohort)[0], silent=silent, host=host):
         found = first_of(cohort)

@@ -87,11 +87,7 @@ def test_a_study_comes_back_from_its_plain_values(tmp_path: Path) -> None:
         ('role = "development"', 'role = "test"', "value: development, evaluation"),
         ('held_out = ["0", "75"]', "held_out = []", "value: held_out"),
         ('held_out = ["0", "75"]', 'held_out = ["0", "0"]', "value"),
-        (
-            'held_out = ["0", "75"]',
-            'held_out = [["0", "75"], ["75", "0"]]',
-            "value",
-        ),
+        ('held_out = ["0", "75"]', 'held_out = [["0", "75"], ["75", "0"]]', "value"),
         ("[runs]", "[runs]\nhparams_seeds = [0, 0]", "value"),
         ("[runs]", "[runs]\ndraws = 0", "value: at least 1 … 0"),
         (

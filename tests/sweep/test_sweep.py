@@ -34,9 +34,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, by
 
 
 def test_a_sweep_killed_with_its_workers_is_finished_by_the_next(
-    tmp_path: Path,
-    unbroken: dict[str, dict[str, bytes]],
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, unbroken: dict[str, dict[str, bytes]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     study, out = write_tiny(tmp_path), tmp_path / "out"
     words = ["study", "run", str(study), "--out", str(out)]
@@ -169,9 +167,7 @@ def test_the_plan_is_shown_without_training(
 
 
 def test_one_run_can_be_trained_alone(
-    tmp_path: Path,
-    unbroken: dict[str, dict[str, bytes]],
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, unbroken: dict[str, dict[str, bytes]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--algorithm", "VREx", "--held-out", "75", "--hparams-seed", 0, "--trial-seed", 0]
     out = tmp_path / "one"

@@ -16,14 +16,7 @@ from checkwise.study import Cohort, Pool
 from checkwise.study.tables import build
 from checkwise.study.tables.training import PERCENTS
 from tests.refusals import refused
-from tests.study.cohorts import (
-    WrittenRun,
-    demo_like,
-    key,
-    tiny_runs,
-    trained_with,
-    write_cohort,
-)
+from tests.study.cohorts import WrittenRun, demo_like, key, tiny_runs, trained_with, write_cohort
 
 
 def test_learning_rates_ascend_and_each_has_its_runs(tmp_path: Path) -> None:

@@ -27,10 +27,7 @@ def entry(accuracy: float, nll: float) -> dict[str, float]:
     return (
         {"n": 100, "correct": round(100 * accuracy)}
         | dict.fromkeys(METRICS, 0.25)
-        | {
-            "accuracy": accuracy,
-            "nll": nll,
-        }
+        | {"accuracy": accuracy, "nll": nll}
     )
 
 

@@ -29,15 +29,7 @@ def test_numbers_are_signed_and_never_negative_zero() -> None:
 
 def test_rows_show_their_n_and_role() -> None:
     found = wide(TABLE)
-    assert found.header == (
-        "dataset",
-        "rule",
-        "Target acc.",
-        "Target NLL",
-        "WHD",
-        "runs",
-        "role",
-    )
+    assert found.header == ("dataset", "rule", "Target acc.", "Target NLL", "WHD", "runs", "role")
     assert found.rows[0][-2:] == ("35–36", "development")
 
 

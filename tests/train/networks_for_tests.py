@@ -34,9 +34,6 @@ def minibatches(
     """One minibatch per size."""
     random = torch.Generator().manual_seed(seed)
     return [
-        (
-            torch.randn(n, features, generator=random),
-            torch.randint(classes, (n,), generator=random),
-        )
+        (torch.randn(n, features, generator=random), torch.randint(classes, (n,), generator=random))
         for n in sizes
     ]

@@ -29,13 +29,7 @@ from checkwise.study.train import Algorithm, Evaluator, Outputs, Part
 from tests.commands import answer, complaint
 from tests.refusals import names, refused
 from tests.study.cohorts import WrittenRun, write_cohort
-from tests.weights.cohorts import (
-    STUDY,
-    copied,
-    derive,
-    run_folders,
-    train_cohort,
-)
+from tests.weights.cohorts import STUDY, copied, derive, run_folders, train_cohort
 
 
 def checkpoint(run: Path, step: int) -> dict[str, torch.Tensor]:

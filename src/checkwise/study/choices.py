@@ -32,12 +32,7 @@ from checkwise.study.runs import Runs
 
 
 def choices(
-    path: Path,
-    runs: Runs,
-    method: Method,
-    *,
-    scope: Scope = "run",
-    domains: Mapping[str, Any],
+    path: Path, runs: Runs, method: Method, *, scope: Scope = "run", domains: Mapping[str, Any]
 ) -> tuple[Outcome, ...]:
     """Apply a method with a rule to every usable run; nothing of the target is read.
 

@@ -28,13 +28,7 @@ from checkwise.study.heldout import Targets, with_derived_targets
 from checkwise.study.imported import importable
 from checkwise.study.lodo import check_scope
 from checkwise.study.method_table import Method, method, with_shared
-from checkwise.study.outcome import (
-    KEY_COLUMNS,
-    Outcome,
-    RunColumns,
-    choice_frame,
-    evaluated_frame,
-)
+from checkwise.study.outcome import KEY_COLUMNS, Outcome, RunColumns, choice_frame, evaluated_frame
 from checkwise.study.runs import Runs
 
 if TYPE_CHECKING:

@@ -15,12 +15,7 @@ from checkwise.errors import InputError
 from checkwise.metrics import METRICS, Logits, PerExample, per_example, probabilities
 from checkwise.store import read_run
 from checkwise.study.baselines import heldout_file
-from checkwise.study.folder import (
-    recorded_files,
-    sealed_entry,
-    sealed_logits,
-    sealed_results,
-)
+from checkwise.study.folder import recorded_files, sealed_entry, sealed_logits, sealed_results
 from checkwise.study.outcome import FloatArray, Outcome, RunColumns, entry_metrics, mean_of
 
 

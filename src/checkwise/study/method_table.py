@@ -33,14 +33,7 @@ from checkwise.selection import (
 from checkwise.store import Validation as Split
 from checkwise.store import check_validation
 from checkwise.study import protocols
-from checkwise.study.baselines import (
-    ACROSS_DOMAINS,
-    DEPLOYED,
-    ENSEMBLES,
-    MEANS,
-    Needs,
-    Recipe,
-)
+from checkwise.study.baselines import ACROSS_DOMAINS, DEPLOYED, ENSEMBLES, MEANS, Needs, Recipe
 from checkwise.study.lodo import Scope
 from checkwise.study.protocols import Validation
 from checkwise.words import listed

@@ -28,13 +28,7 @@ from numpy.typing import NDArray
 from checkwise.deployed import read_checkpoint
 from checkwise.errors import InputError
 from checkwise.selection import Columns, distance, normalise
-from checkwise.study.baselines.recipe import (
-    Model,
-    Plan,
-    Recipe,
-    StoredRun,
-    Values,
-)
+from checkwise.study.baselines.recipe import Model, Plan, Recipe, StoredRun, Values
 from checkwise.study.data import seed_hash
 
 if TYPE_CHECKING:

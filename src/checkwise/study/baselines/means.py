@@ -194,10 +194,7 @@ MEANS: Final = {
         "swad-as-described, buffers of its first", minibatches=0
     ),
     "source-acc-bn": Recipe.of_each(
-        "source-acc with BatchNorm re-estimated: swad's control",
-        plan_alone,
-        make,
-        BATCHNORM,
+        "source-acc with BatchNorm re-estimated: swad's control", plan_alone, make, BATCHNORM
     ),
     "ac-nc-mean-weights": Recipe.of_each(
         "mean of the parameters of every feasible checkpoint",

@@ -4,10 +4,8 @@ from checkwise.study.data.caches import Progress as Progress
 from checkwise.study.data.caches import cache_dir as cache_dir
 from checkwise.study.data.caches import cache_place as cache_place
 from checkwise.study.data.dataset import DomainDataset as DomainDataset
-from checkwise.study.data.dataset import Duplicates as Duplicates
 from checkwise.study.data.dataset import Kind as Kind
 from checkwise.study.data.dataset import Place as Place
-from checkwise.study.data.dataset import RemovedRow as RemovedRow
 from checkwise.study.data.dataset import check_domain_name as check_domain_name
 from checkwise.study.data.dataset import check_unlike as check_unlike
 from checkwise.study.data.dataset import class_subset as class_subset

@@ -3,10 +3,10 @@
 Examples are identical when their arrays are, byte for byte. What
 a de-duplicated data set keeps of each group of them:
 
-- one domain, one label: the first stays, the others go (``"repeat"``);
-- more than one label: all go, since nobody knows which is right (``"conflicting labels"``);
+- one domain, one label: the first stays, the others go;
+- more than one label: all go, since nobody knows which is right;
 - one label, more than one domain: all go, since otherwise a held-out domain would share an example
-  with a source (``"several domains"``)."""
+  with a source."""
 
 from __future__ import annotations
 
@@ -15,37 +15,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.records import same_name
-
-Reason = Literal["repeat", "conflicting labels", "several domains"]
-
-
-class RemovedRow(NamedTuple):
-    """One example that a de-duplicated data set leaves out."""
-
-    domain: int
-    row: int
-    reason: Reason
-
-
-@dataclass(frozen=True)
-class Duplicates:
-    """The groups of identical examples of a data set, and what the rule removes.
-
-    Groups with conflicting labels and groups across domains may overlap.
-    """
-
-    groups: int
-    conflicting_groups: int
-    groups_across_domains: int
-    removed: tuple[RemovedRow, ...]
-
 
 Kind: TypeAlias = Literal["images", "digits", "features"]
 Labels = NDArray[np.int64]
@@ -118,35 +94,24 @@ class DomainDataset:
         """Return a writable in-memory copy of some examples, as torch.from_numpy needs."""
         return np.array(self.x[domain][indices])
 
-    def duplicates(self) -> Duplicates:
-        """Find identical examples; reads every example once."""
-        members: defaultdict[bytes, list[tuple[int, int]]] = defaultdict(list)
-        for domain, rows in enumerate(self.x):
-            for row, example in enumerate(rows):
-                content = np.ascontiguousarray(example).tobytes()
-                members[hashlib.blake2b(content, digest_size=16).digest()].append((domain, row))
-        groups = conflicting = across = 0
-        removed: list[RemovedRow] = []
-        for group in members.values():
-            if len(group) == 1:
-                continue
-            conflicts = len({int(self.y[domain][row]) for domain, row in group}) > 1
-            spans = len({domain for domain, _ in group}) > 1
-            groups, conflicting, across = groups + 1, conflicting + conflicts, across + spans
-            reason: Reason = "several domains" if spans else "repeat"
-            reason = "conflicting labels" if conflicts else reason
-            gone = group[1:] if reason == "repeat" else group
-            removed += [RemovedRow(domain, row, reason) for domain, row in gone]
-        return Duplicates(groups, conflicting, across, tuple(sorted(removed)))
-
     def without_duplicates(self) -> DomainDataset:
         """Return the data set without identical examples, by the rule stated in this module.
 
         Rows of memory-mapped arrays are copied into memory where something is removed.
         """
-        removed = [(gone.domain, gone.row) for gone in self.duplicates().removed]
+        members: defaultdict[bytes, list[tuple[int, int]]] = defaultdict(list)
+        for domain, rows in enumerate(self.x):
+            for row, example in enumerate(rows):
+                content = np.ascontiguousarray(example).tobytes()
+                members[hashlib.blake2b(content, digest_size=16).digest()].append((domain, row))
+        removed: list[tuple[int, int]] = []
+        for group in members.values():
+            one_label = len({int(self.y[domain][row]) for domain, row in group}) == 1
+            one_domain = len({domain for domain, _ in group}) == 1
+            removed += group[1:] if one_label and one_domain else group
         if not removed:
             return self
+        removed.sort()
         staying = [np.ones(size, dtype=bool) for size in self.sizes]
         for domain, row in removed:
             staying[domain][row] = False

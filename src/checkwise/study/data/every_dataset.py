@@ -72,9 +72,7 @@ def colored_mnist() -> DomainDataset:
     return from_arrays("ColoredMNIST", arrays, kind="digits", classes=["0-4", "5-9"], ids=ids)
 
 
-def _dealt(
-    domains: int,
-) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64], list[str]]]:
+def _dealt(domains: int) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64], list[str]]]:
     digits, labels = _mnist()
     order = np.random.RandomState(seed_hash("MNIST")).permutation(len(labels))
     for domain in range(domains):

@@ -51,11 +51,7 @@ def _unreadable(path: Path, reason: object) -> InputError:
 
 
 def open_features(
-    path: Path | str,
-    *,
-    name: str | None = None,
-    domain_by: str = DOMAIN,
-    groups: str | None = None,
+    path: Path | str, *, name: str | None = None, domain_by: str = DOMAIN, groups: str | None = None
 ) -> DomainDataset:
     """Open a feature file; its features are unpacked into the cache.
 
@@ -288,8 +284,5 @@ def frozen_features(
     if rows is None:
         rows = cached_rows(path, (ends[-1], *batch(0).shape[1:]), stored, fill)
     return replace(
-        dataset,
-        kind="features",
-        x=tuple(np.split(rows, ends[:-1])),
-        fingerprint=identity,
+        dataset, kind="features", x=tuple(np.split(rows, ends[:-1])), fingerprint=identity
     )

@@ -43,11 +43,7 @@ class ImageFolder:
 
 @naming_extras()
 def open_image_folder(
-    root: Path | str,
-    *,
-    name: str | None = None,
-    size: int = 224,
-    progress: Progress | None = None,
+    root: Path | str, *, name: str | None = None, size: int = 224, progress: Progress | None = None
 ) -> DomainDataset:
     """Open an image folder; the first time, decode it into the cache.
 

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-PAPER = (
-    method("ac-nc", q=2).called("NC, D2"),
-    method("ac-nec", q=np.inf).called("NEC, D∞"),
-)
+PAPER = (method("ac-nc", q=2).called("NC, D2"), method("ac-nec", q=np.inf).called("NEC, D∞"))
 CHANGED_METRICS = ("target_accuracy", "target_nll")
 CHANGE_NAMES = {"target_accuracy": "Δ target accuracy (points)", "target_nll": "Δ target NLL"}
 

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 from checkwise.errors import InputError, MissingMetricError
 from checkwise.records import RunKey
 from checkwise.store import read_run
-from checkwise.study import (
-    Cohort,
-    Method,
-    Pool,
-    Predictions,
-    Rehearsal,
-    read_heldout,
-)
+from checkwise.study import Cohort, Method, Pool, Predictions, Rehearsal, read_heldout
 from checkwise.study.figures import (
     by_algorithm,
     by_setting,

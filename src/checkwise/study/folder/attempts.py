@@ -80,12 +80,8 @@ def attempts_at(place: Path) -> list[Path]:
 def continue_run(run: Path, training: Training) -> bool:
     """Make a new attempt at a run from the furthest saved state, and publish it when it is done.
 
-    Returns:
-        Whether the run is published; False if the training was asked to stop, or if another worker
-        took the attempt away.
-
-    Raises:
-        InputError: what the attempt would continue from is damaged.
+    Whether the run is published; False if the training was asked to stop, or another worker took
+    the attempt away.
     """
     move_unfinished(run)
     place = attempts_folder(run)
@@ -166,11 +162,7 @@ def bring_over(source: Path, attempt: Path, training: Training) -> None:
 
     The other worker may go on writing: the state is fixed first, then what it names is taken.
     Journals are copied to the length that it notes. Other files are never written in place, so
-    both attempts share them.
-
-    Raises:
-        InputError: a journal is not as the state notes it, or a file is gone.
-        FileNotFoundError: another worker has taken one of the attempts away.
+    both attempts share them. A ``FileNotFoundError`` says that another worker took one away.
     """
     disk.link(source, attempt, RESUME_FILE)
     if disk.has_file(source, RUN_FILE):
@@ -200,11 +192,9 @@ def _start_of(folder: Path, name: str, noted: Fingerprint) -> bytes:
 
 
 def publish(attempt: Path, run: Path) -> bool:
-    """Make a complete attempt the run itself, unless another one is there.
+    """Make a complete attempt the run itself; whether the run is published, by this or another.
 
-    Returns:
-        Whether the run is published, by this attempt or by another. If not, the attempt was taken
-        away, or something else is in the run's place.
+    If not, the attempt was taken away, or something else is in the run's place.
     """
     try:
         _put(attempt, run)

@@ -115,9 +115,7 @@ class Lease:
 def take(folder: Path, *, takeover: float = STALE_SECONDS) -> Lease | None:
     """The lease of a folder, or None while another process holds it.
 
-    Args:
-        folder: what to lock; made if there is none.
-        takeover: seconds without a beat after which the lease is free, even if its process lives.
+    After ``takeover`` seconds without a beat it is free, even if its process lives.
     """
     path = folder / LEASE_FILE
     beat = min(BEAT_SECONDS, takeover / BEATS_BEFORE_TAKEOVER)
@@ -202,25 +200,15 @@ SUFFIX: Final = ".failed"
 
 @dataclass(frozen=True)
 class Failure:
-    """One failed try.
+    """One failed try."""
 
-    Args:
-        round: the sweep that it belongs to; tries are counted within it.
-        number: which try it was, from 1.
-        host: where it ran.
-        reason: why it failed, in one line.
-        log: the file beside this one with the details; "" without one.
-        updates: updates that the furthest saved state of the run had afterwards.
-        lost: whether its worker ended or fell silent without a word, and the run is tried again.
-    """
-
-    round: str
-    number: int
+    round: str  # the sweep that it belongs to; tries are counted within it
+    number: int  # which try it was, from 1
     host: str
-    reason: str
-    log: str = ""
-    updates: int = 0
-    lost: bool = False
+    reason: str  # in one line
+    log: str = ""  # the file beside this one with the details, if any
+    updates: int = 0  # of the furthest saved state of the run afterwards
+    lost: bool = False  # its worker ended or fell silent, and the run is tried again
 
 
 def read_facts(folder: Path, name: str, kinds: Mapping[str, type]) -> dict[str, Any] | None:

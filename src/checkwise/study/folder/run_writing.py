@@ -37,12 +37,9 @@ from checkwise.store import (
 
 
 class Journal:
-    """A journal opened for appending by its only writer.
+    """A journal opened for appending by its only writer, in a folder that must be there.
 
-    Args:
-        path: the file; created if there is none, in a folder that must be there.
-        length: bytes to keep. The run continues from a state saved at this length, so whatever
-            follows will be written again.
+    The run continues from a state saved at ``length`` bytes: whatever follows is written again.
     """
 
     def __init__(self, path: Path, *, length: int = 0) -> None:
@@ -114,11 +111,9 @@ def write_run(
 def write_continued_run(
     folder: Path, text: str, *, updates: int, machine: Mapping[str, str]
 ) -> str:
-    """Write ``run.json`` as it was, with a note where versions or the processor differ.
+    """Write ``run.json`` as it was when a state was saved, after some updates of the run.
 
-    Args:
-        text: its text when the state was saved that the run continues from.
-        updates: how many updates came before that state.
+    It gets a note where versions or the processor differ.
     """
     content: dict[str, Any] = parse(text.encode())
     here = {"versions": versions(), "machine": dict(machine)}
@@ -148,9 +143,7 @@ def mark_done(
 ) -> None:
     """Write the mark that a run is finished: the size and SHA-256 of every file that stays.
 
-    Args:
-        known: fingerprints taken when files were written; if one does not match, the run is not
-            marked.
+    Fingerprints that are ``known`` from when files were written have to match.
     """
     files = {name: fingerprint(folder, name) for name in kept_files(folder)}
     for name, written in (known or {}).items():
@@ -165,12 +158,7 @@ def kept_files(folder: Path) -> list[str]:
     single = [name for name in (RUN_FILE, SOURCE_FILE) if (folder / name).is_file()]
     below = [
         path.relative_to(folder).as_posix()
-        for place in (
-            HELDOUT_FOLDER,
-            CHECKPOINTS_FOLDER,
-            AVERAGES_FOLDER,
-            PREDICTIONS_FOLDER,
-        )
+        for place in (HELDOUT_FOLDER, CHECKPOINTS_FOLDER, AVERAGES_FOLDER, PREDICTIONS_FOLDER)
         for path in sorted((folder / place).rglob("*"))
         if path.is_file() and not path.name.startswith(".")
     ]

@@ -20,9 +20,7 @@ from checkwise.study.report.stages import stage_facts
 
 
 def write_report(
-    source: Cohort | Trajectory | Selection | str | Path,
-    out: str | Path,
-    **asked: Any,
+    source: Cohort | Trajectory | Selection | str | Path, out: str | Path, **asked: Any
 ) -> Path:
     """Write the page and return where it is.
 

@@ -250,7 +250,4 @@ def _bound(selections: Sequence[Selection]) -> tuple[BoundFacts | None, str]:
     except NoGuaranteeError as error:
         return None, str(error)
     points = [bound.bound_pp for bound in bounds]
-    return (
-        BoundFacts(min(points), float(np.median(points)), max(points), bounds[0].alpha),
-        "",
-    )
+    return (BoundFacts(min(points), float(np.median(points)), max(points), bounds[0].alpha), "")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, Final
-
-import numpy as np
 
 from checkwise.page import (
     Piece,
@@ -20,14 +19,7 @@ from checkwise.page import (
 )
 from checkwise.records import RunKey
 from checkwise.selection import REFERENCE, Choice, Selection
-from checkwise.study import (
-    Cohort,
-    Contrast,
-    contrasts,
-    higher_is_better,
-    sentences,
-    verdict,
-)
+from checkwise.study import Cohort, Contrast, contrasts, higher_is_better, sentences, verdict
 from checkwise.study.report.facts import CohortFacts, choices, source_facts
 
 STOPS: Final = ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.5", "2", "3", "5")
@@ -163,7 +155,7 @@ def _held_out(
         "metrics": [
             {
                 "name": one.metric,
-                "title": _title(one),
+                "title": sentences.heading(one),
                 "better": f"{'higher' if higher_is_better(one.metric) else 'lower'} is better",
             }
             for one in first
@@ -171,23 +163,15 @@ def _held_out(
     }
 
 
-def _title(contrast: Contrast) -> str:
-    unit = sentences.unit(contrast.metric, contrast.scale)
-    return sentences.title(contrast.metric) + (f" ({unit})" if unit else "")
-
-
 def _cell(contrast: Contrast) -> dict[str, Any]:
     counts = f"{contrast.wins} / {contrast.ties} / {contrast.losses}"
     missing = f" · {contrast.missing} missing" * bool(contrast.missing)
+    numbers = {name: float(getattr(contrast, name)) for name in ("mean", "low", "high")}
     return {
         "found": verdict(contrast).direction,
-        "shown": sentences.shown(contrast.mean, contrast.metric, signed=True),
+        "shown": sentences.change(contrast),
         "interval": sentences.interval(contrast),
         "counts": counts + missing,
-        **{name: _finite(getattr(contrast, name)) for name in ("mean", "low", "high")},
+        **{name: value if isfinite(value) else None for name, value in numbers.items()},
         **{name: getattr(contrast, name) for name in ("wins", "ties", "losses", "n")},
     }
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

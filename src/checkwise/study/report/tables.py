@@ -128,11 +128,7 @@ def _paired_cell(contrast: Contrast) -> Markup:
     return el(
         "td",
         None if direction == "unclear" else join(el("em", direction, class_=direction), " "),
-        el(
-            "b",
-            sentences.change(contrast),
-            title=f"median {median}, 5%-trimmed mean {trimmed}",
-        ),
+        el("b", sentences.change(contrast), title=f"median {median}, 5%-trimmed mean {trimmed}"),
         el("span", sentences.interval(contrast), class_="ci"),
         el(
             "small",

@@ -12,13 +12,7 @@ from typing import Any
 
 from checkwise.errors import InputError
 from checkwise.predict import ONE_THREAD, Child
-from checkwise.study.sweep.launching import (
-    TAKES,
-    Executor,
-    ExecutorSettings,
-    JobLike,
-    Workers,
-)
+from checkwise.study.sweep.launching import TAKES, Executor, ExecutorSettings, JobLike, Workers
 from checkwise.study.sweep.ray import RayExecutor
 from checkwise.study.sweep.slurm import SlurmExecutor
 

@@ -154,9 +154,7 @@ class Study(RunSettings):
         unset=(0,),
     )
     shared_init: bool = key(
-        "runs that differ only in their seeds start from the same weights",
-        False,
-        table="training",
+        "runs that differ only in their seeds start from the same weights", False, table="training"
     )
     hparams: Mapping[str, Fixed] = field(default_factory=dict)
     draws: int | None = key(

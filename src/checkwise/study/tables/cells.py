@@ -70,12 +70,7 @@ def mean_or_nan(values: FloatArray) -> float:
 
 
 def changes(
-    pool: Pool,
-    pairs: Pairs,
-    measures: Sequence[str],
-    groups: Sequence[Group],
-    *,
-    seed: int = SEED,
+    pool: Pool, pairs: Pairs, measures: Sequence[str], groups: Sequence[Group], *, seed: int = SEED
 ) -> Iterator[Cell]:
     """Paired differences of every group, see ``paired_cells``; ``whd`` is in both of its units."""
     over_runs = [measure for measure in pool.measured(measures) if measure != WHD]

@@ -496,9 +496,7 @@ def build(
 
 
 def build_all(
-    cohorts: Cohort | Sequence[Cohort] | Pool,
-    *,
-    margins: Mapping[str, float] | None = None,
+    cohorts: Cohort | Sequence[Cohort] | Pool, *, margins: Mapping[str, float] | None = None
 ) -> Iterator[Table | tuple[str, str]]:
     """Every table that is not slow; a name and a reason for one that cannot be made."""
     pool = Pool.of(cohorts)

@@ -187,10 +187,7 @@ def binning(pool: Pool) -> Iterator[Cell]:
     }
     keep = np.array([key in runs for key in pool.keys])
     for variant in VARIANTS if runs else ():
-        ranked: dict[str, Any] = {
-            "objectives": ("nll", variant),
-            "directions": {variant: "lower"},
-        }
+        ranked: dict[str, Any] = {"objectives": ("nll", variant), "directions": {variant: "lower"}}
         of_variant = columns_of(pool, select_many(runs, "ac", guard=False, **ranked))
         for group in pool.by_role():
             used = group.keep & keep

@@ -26,13 +26,7 @@ from checkwise.study import (
     scale,
 )
 from checkwise.study.inference import cluster_means, numbered
-from checkwise.study.tables.cells import (
-    MAIN,
-    beside_cells,
-    leading_cell,
-    mean_or_nan,
-    means,
-)
+from checkwise.study.tables.cells import MAIN, beside_cells, leading_cell, mean_or_nan, means
 from checkwise.study.tables.table import Cell
 from checkwise.study.tables.typeset import BY_BLOCK
 from checkwise.words import counted

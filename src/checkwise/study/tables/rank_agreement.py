@@ -57,11 +57,7 @@ class LocalRanks:
 CORRELATIONS = tuple(f.name for f in fields(LocalRanks) if f.name not in ("checkpoints", "valid"))
 # What correlations are called in the table.
 NAMES = {"rho": "rho", "tau": "tau", "given_step": "rho_given_step", "by_step": "rho_by_step"}
-PROXIES = {
-    "source accuracy": "accuracy",
-    "AC utility": "utility",
-    "AC utility, target NLL": "nll",
-}
+PROXIES = {"source accuracy": "accuracy", "AC utility": "utility", "AC utility, target NLL": "nll"}
 
 
 def all_checkpoints(pool: Pool) -> dict[str, FloatArray]:

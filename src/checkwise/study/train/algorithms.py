@@ -309,11 +309,7 @@ class _MomentDistance(torch.autograd.Function):
         means = features.new_empty(domains, width)
         scaled = torch.empty_like(features)  # Z_i = (X_i − μ_i)/√(n_i − 1), so C_i = Z_iᵀZ_i
         for e, (rows, z) in enumerate(
-            zip(
-                domain_rows(features, sizes),
-                domain_rows(scaled, sizes),
-                strict=True,
-            )
+            zip(domain_rows(features, sizes), domain_rows(scaled, sizes), strict=True)
         ):
             torch.mean(rows, 0, out=means[e])
             torch.sub(rows, means[e], out=z).mul_((sizes[e] - 1) ** -0.5)

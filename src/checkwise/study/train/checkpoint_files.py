@@ -125,10 +125,7 @@ def kept_steps(lines: Sequence[Mapping[str, Any]], keep: Keep, delta_pp: str) ->
     for own in (OWN, GROUPS) if GROUPS in lines[0] else (OWN,):
         seen = [{**line, OWN: line[own]} for line in lines]
         chosen = select(
-            trajectory_of(seen, path=Path(SOURCE_FILE)),
-            "ac-early",
-            delta_pp=delta_pp,
-            guard=False,
+            trajectory_of(seen, path=Path(SOURCE_FILE)), "ac-early", delta_pp=delta_pp, guard=False
         )
         kept |= KeepFeasible().keep(steps, Chosen.of(chosen))
     return kept

@@ -40,12 +40,7 @@ from checkwise.study.folder import (
 from checkwise.study.train import resume
 from checkwise.study.train.algorithms import Algorithm
 from checkwise.study.train.averages import Averages
-from checkwise.study.train.build import (
-    TrainingData,
-    build_run,
-    evaluated_parts,
-    splits_of,
-)
+from checkwise.study.train.build import TrainingData, build_run, evaluated_parts, splits_of
 from checkwise.study.train.checkpoint_files import (
     drop_weights,
     kept_steps,

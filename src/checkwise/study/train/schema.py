@@ -260,8 +260,7 @@ def read_toml(path: Path, what: str = "a study file") -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:120]
         raise InputError(
-            f"Expected {what} in TOML, but got: {reason} in {path}: correct it.",
-            code="format",
+            f"Expected {what} in TOML, but got: {reason} in {path}: correct it.", code="format"
         ) from None
 
 
