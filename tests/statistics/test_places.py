@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from checkwise.study.inference import cluster_means, numbered, over_places
-from tests.refusals import refused
 
 
 def test_the_mean_over_places_is_scipys_one_sample_t() -> None:
@@ -65,5 +64,3 @@ def test_without_spread_or_with_one_place() -> None:
     assert over_places(np.ones(3), numbered("abc", "place")).p == 0
     alone = over_places(np.ones(2), numbered("aa", "place"))
     assert np.isnan([alone.p, *alone.interval(), *alone.new_place()]).all()
-    with refused("value"):
-        alone.new_place(95)
