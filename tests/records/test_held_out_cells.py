@@ -120,7 +120,7 @@ def test_a_run_may_be_called_after_a_trial_and_not_after_a_set() -> None:
 
 def test_long_cells_and_many_columns_take_linear_time() -> None:
     begin = time.monotonic()
-    for sign in (
+    signs = (
         "A",
         "A=",
         "a:",
@@ -133,7 +133,9 @@ def test_long_cells_and_many_columns_take_linear_time() -> None:
         "_",
         "A.",
         "o.",
-    ):
-        check_cells([("notes", [sign * 250_000] * 2)], "run.csv")
-    check_cells([(f"c{k}", ["a", "b"]) for k in range(30_000)], "run.csv")
-    assert time.monotonic() - begin < 30
+        "a ",
+    )
+    for sign in signs:
+        check_cells([("notes", [sign * 50_000] * 2)], "run.csv")
+    check_cells([(f"c{k}", ["a", "b"]) for k in range(10_000)], "run.csv")
+    assert time.monotonic() - begin < 15  # the square of 50,000 signs takes minutes
