@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.metrics import CountedExamples
+from checkwise.records.examples import BoolArray, FloatArray
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 LARGEST_GROUPS: Final = 1 << 29  # bytes of the numbers of 134 million examples
 _FACTS: Final = {
     "n": "examples",

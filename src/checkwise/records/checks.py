@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 
 from checkwise.errors import InputError
 from checkwise.metrics import METRICS, is_number, to_floats, to_numpy
+from checkwise.records.examples import BoolArray, FloatArray, IntArray
 from checkwise.records.held_out import folded
 from checkwise.words import is_plain, shown
 
 if TYPE_CHECKING:
     from checkwise.records.trajectory import RunKey, Trajectory
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 LARGEST_COUNT = 2**53  # above it, floats skip whole numbers
 LARGEST_DIFFERENCE = 1e-4  # of correct / n from an accuracy that was rounded
 

@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from checkwise.errors import InputError
 from checkwise.metrics import BANDWIDTH, BINS, whole
 from checkwise.records import checks
 from checkwise.records.checks import plain_name
-from checkwise.records.examples import Examples
+from checkwise.records.examples import BoolArray, Examples, FloatArray, IntArray
 from checkwise.words import counted
 
 LARGEST_SEED = 2**63 - 1
@@ -87,11 +87,6 @@ class RunKey:
             )
         facts: dict[str, Any] = {name: values.get(name) for name in cls.__dataclass_fields__}
         return cls(**facts)
-
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -180,31 +175,32 @@ class Trajectory:
         seeded_by: str | None = None,
         examples: Examples | None = None,
     ):
-        def put(name: str, value: Any) -> None:
-            object.__setattr__(self, name, value)
+        def put(**facts: Any) -> None:
+            for name, value in facts.items():
+                object.__setattr__(self, name, value)
 
-        put("steps", checks.steps(steps))
-        put("domains", checks.domains(domains))
-        put("diverged", checks.diverged(diverged, self.steps))
+        put(steps=checks.steps(steps), domains=checks.domains(domains))
+        put(diverged=checks.diverged(diverged, self.steps))
         by_domain = checks.values(values, self.steps, self.domains, self.diverged)
-        put("values", MappingProxyType(by_domain))
         means = checks.pooled(pooled or {}, self.steps, self.diverged, by_domain)
-        put("pooled", MappingProxyType(means))
-        put("counts", checks.counts(counts, self.domains))
-        put("correct", checks.correct(correct, self))
-        put("paths", checks.paths(paths, self.steps))
-        put("key", checks.key(key, self.domains))
-        put("bins", bins)
-        put("bandwidth", bandwidth)
-        put("logged", None if logged is None else tuple(logged))
-        put("names_ahead", names_ahead)
-        put("columns", MappingProxyType(dict(columns or {})))
-        put("own_best", own_best)
-        put("call", call)
-        put("chosen_by", MappingProxyType(dict(chosen_by or {})))
-        put("notes", tuple(notes))
-        put("seeded_by", seeded_by)
-        put("examples", None if examples is None else examples.of(self))
+        put(values=MappingProxyType(by_domain), pooled=MappingProxyType(means))
+        put(counts=checks.counts(counts, self.domains))
+        put(
+            correct=checks.correct(correct, self),
+            paths=checks.paths(paths, self.steps),
+            key=checks.key(key, self.domains),
+            bins=bins,
+            bandwidth=bandwidth,
+            logged=None if logged is None else tuple(logged),
+            names_ahead=names_ahead,
+            columns=MappingProxyType(dict(columns or {})),
+            own_best=own_best,
+            call=call,
+            chosen_by=MappingProxyType(dict(chosen_by or {})),
+            notes=tuple(notes),
+            seeded_by=seeded_by,
+        )
+        put(examples=None if examples is None else examples.of(self))
 
     @property
     def ends_early(self) -> bool:
