@@ -21,21 +21,13 @@ LONGEST_LINE = 1 << 20  # bytes of a first or last line; a chart of a thousand r
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A file as it was when it was opened; a training that goes on may append to it.
-
-    Args:
-        path: the file.
-        header: the names in its first line.
-        separator: what stands between two cells.
-        size: bytes that are read.
-        is_torn: whether a last line that lacks cells is left out.
-    """
+    """A file as it was when it was opened; a training that goes on may append to it."""
 
     path: Path
     header: list[str]
     separator: str
-    size: int
-    is_torn: bool = False
+    size: int  # bytes that are read
+    is_torn: bool = False  # whether a last line that lacks cells is left out
 
     def rows(self) -> Iterator[list[str]]:
         """The cells of every row after the first, without the space around them."""

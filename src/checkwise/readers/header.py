@@ -54,31 +54,18 @@ BySet = dict[str, str]  # validation set → column
 
 @dataclass(frozen=True)
 class Reading:
-    """What is read of a log.
+    """What is read of a log."""
 
-    Args:
-        columns: metric → validation set → column.
-        domains: the validation sets, sorted.
-        assumed: whether NLL is a loss that is taken for a cross-entropy.
-        inverted: columns of accuracy that are error rates, 1 minus it.
-        told: metrics whose columns the caller names.
-        beside: validation columns that are not read.
-        notes: what to say about the sets.
-        sums: a loss that is logged in parts → the columns of these.
-        counts: validation set → column with the number of its examples.
-        speeds: validation set → columns with the seconds of an evaluation and its examples a
-            second, as transformers logs them.
-    """
-
-    columns: Mapping[str, BySet]
-    domains: tuple[str, ...]
-    assumed: bool
-    inverted: tuple[str, ...]
-    told: tuple[str, ...]
-    beside: tuple[str, ...]
+    columns: Mapping[str, BySet]  # by metric
+    domains: tuple[str, ...]  # the validation sets, sorted
+    assumed: bool  # whether NLL is a loss that is taken for a cross-entropy
+    inverted: tuple[str, ...]  # columns of accuracy that are error rates, 1 minus it
+    told: tuple[str, ...]  # metrics whose columns the caller names
+    beside: tuple[str, ...]  # validation columns that are not read
     notes: tuple[str, ...]
-    sums: Mapping[str, tuple[str, ...]]
-    counts: BySet
+    sums: Mapping[str, tuple[str, ...]]  # a loss that is logged in parts → the columns of these
+    counts: BySet  # the columns with the number of a set's examples
+    # By set, the columns with the seconds of an evaluation and its examples a second.
     speeds: Mapping[str, tuple[str, str]]
 
 
@@ -105,6 +92,11 @@ class _Header:
         self.domains, self.notes = self._domains(by_set=by_set)
         if by_set:
             self.candidates = [one for one in self.candidates if one.domain in self.domains]
+
+    @property
+    def validation(self) -> list[Named]:
+        """The candidates that are of validation."""
+        return [one for one in self.candidates if one.side is Side.VALIDATION]
 
     def reading(self) -> Reading:
         """The columns of accuracy, NLL and the metrics that the caller wants."""
@@ -207,8 +199,7 @@ class _Header:
         request, where = self.request, self.where
         names = {domain for per_set in self.told.values() for domain in per_set}
         if not self.told:
-            validation = (one for one in self.candidates if one.side is Side.VALIDATION)
-            names = {one.domain or ONLY_DOMAIN for one in validation}
+            names = {one.domain or ONLY_DOMAIN for one in self.validation}
         if not by_set:
             names = {ONLY_DOMAIN}
         sources = request.sources if by_set else ()
@@ -223,10 +214,8 @@ class _Header:
     def _of(self, metric: str) -> BySet:
         """Set → column of a metric; nothing where no validation column spells it."""
         found: BySet = {}
-        for one in self.candidates:
+        for one in (one for one in self.validation if spells(one.name, metric)):
             domain = one.domain or ONLY_DOMAIN
-            if one.side is not Side.VALIDATION or not spells(one.name, metric):
-                continue
             if domain in found:
                 shown = {"loss": "nll", "error_rate": "accuracy"}.get(metric, metric)
                 option = metric if metric == "error_rate" else shown
@@ -246,7 +235,7 @@ class _Header:
         """
         if self.request.metrics or set(self.told) - {"nll"}:
             return {}
-        named = {one.name: one for one in self.candidates if one.side is Side.VALIDATION}
+        named = {one.name: one for one in self.validation}
         found = headline(named)
         best = self.log.best.column if self.log.best else ""
         if len(found) > 1 and best:
@@ -271,11 +260,7 @@ class _Header:
             columns["nll" if is_nll else "loss"] = losses
             return is_nll, {}
         asked = "loss" in self.request.metrics or any(map(sums_losses, scores))
-        parts = [
-            one.column
-            for one in self.candidates
-            if one.side is Side.VALIDATION and measure(one.name).endswith(" loss")
-        ]
+        parts = [one.column for one in self.validation if measure(one.name).endswith(" loss")]
         if not parts or not asked or "loss" in columns or self.domains != (ONLY_DOMAIN,):
             return False, {}
         columns["loss"] = {ONLY_DOMAIN: " + ".join(parts)}
@@ -292,8 +277,7 @@ class _Header:
 
     def _check_outputs(self, accuracy: BySet) -> None:
         """Ask which output counts, where a model has several; their common loss is a sum."""
-        validation = [one for one in self.candidates if one.side is Side.VALIDATION]
-        measures = {one.column: measure(one.name) for one in validation}
+        measures = {one.column: measure(one.name) for one in self.validation}
         losses = {m.removesuffix(" loss"): c for c, m in measures.items() if m.endswith(" loss")}
         outputs = {}
         for column, measured in measures.items():

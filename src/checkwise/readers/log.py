@@ -17,37 +17,27 @@ from checkwise.records import Columns
 class Trainer:
     """One kind of log.
 
-    Args:
-        name: what messages call it.
-        validation: columns that are validation although their names do not say so.
-        percent: columns that are in percent by the format.
-        folders: where checkpoints may lie, relative to the folder of the log, in the order in
-            which they are looked through.
-        checkpoints: what the trainer calls the checkpoint of a step, with ``{step}``, ``{epoch}``
-            or ``{epoch+1}`` for a number and ``*`` for any text. ``{epoch}`` is the epoch as the
-            log counts it, ``{index}`` the same counted from 0. What has ``{step+1}`` may be of an
-            older version, which counted steps as the log does.
-        weights: what its checkpoints are called whatever step they belong to, with ``*``.
-        named_by_user: whether users call their checkpoints what they like; then the number in a
-            name is believed where it can be counted in one way only.
-        ahead: how much more its own names of checkpoints count than its log.
-        closing: how many steps after the last one a validation outside the training is logged; it
-            measures whatever model was loaded then.
-        state: file in a checkpoint that repeats the log up to it; "" where there is none.
-        own_score: of several scores, the place of the one by which it keeps its best.
+    ``checkpoints`` is what the trainer calls the checkpoint of a step, with ``{step}``, ``{epoch}``
+    or ``{epoch+1}`` for a number and ``*`` for any text. ``{epoch}`` is the epoch as the log counts
+    it, ``{index}`` the same counted from 0. What has ``{step+1}`` may be of an older version, which
+    counted steps as the log does.
     """
 
-    name: str
-    validation: tuple[str, ...] = ()
-    percent: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
+    name: str  # what messages call it
+    validation: tuple[str, ...] = ()  # columns that are validation whatever their names say
+    percent: tuple[str, ...] = ()  # columns that are in percent by the format
+    folders: tuple[str, ...] = ()  # of checkpoints, from that of the log, in order
     checkpoints: tuple[str, ...] = ()
-    weights: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()  # names of checkpoints whatever step they belong to, with ``*``
+    # Users call their checkpoints what they like; the number in a name is believed where it can be
+    # counted in one way only.
     named_by_user: bool = False
-    ahead: int = 0
+    ahead: int = 0  # how much more its own names of checkpoints count than its log
+    # How many steps after the last one a validation outside the training is logged, which measures
+    # whatever model was loaded then.
     closing: int = 0
-    state: str = ""
-    own_score: int | None = None
+    state: str = ""  # file in a checkpoint that repeats the log up to it
+    own_score: int | None = None  # of several scores, the place of that by which it keeps its best
 
 
 TRANSFORMERS = Trainer(
@@ -169,12 +159,9 @@ class Best:
 
 @dataclass(frozen=True)
 class Points:
-    """The filled cells of one column, in the order in which they were written.
+    """The filled cells of one column in the order of the file, as they stand there.
 
-    Args:
-        steps: training step of each cell; nan where its row names none.
-        epochs: epoch of each cell; nan where its row names none.
-        cells: the cells as they stand in the file, text or numbers.
+    A step or epoch is nan where the row names none.
     """
 
     steps: FloatArray
@@ -189,37 +176,25 @@ class Log:
     A column is read only when somebody asks for its points, so what stands in a test column can
     neither change an answer nor stop it.
 
-    Args:
-        path: the file or folder that it was read from.
-        trainer: what is known of logs of this kind.
-        header: names of the columns that could hold a metric, in the order of the file.
-        columns: the filled cells of some columns, by name.
-        run: name of the run, where one file or folder holds several; "" otherwise.
-        files: checkpoint at a step, where the log itself says it (MLflow's models, Ray).
-        axes: what the columns for ``step`` and ``epoch`` are called in the file, as far as it has
-            them; a file whose records carry a step of their own (TensorBoard, MLflow) has
-            ``{"step": "step"}``.
-        said: the cells beside the metrics, by column, of the rows that have a step or epoch; they
-            may say that a row is held out.
-        notes: what to say about how the log was read.
-        called: column → the set that it was measured on and what it measures, where the format
-            says so and the column's name does not.
-        best: what the trainer itself calls its best.
-        call: how the trainer's own code takes a step without a file, with ``{step}``.
+    ``axes`` is what the columns for ``step`` and ``epoch`` are called in the file, as far as it has
+    them; a file whose records carry a step of their own (TensorBoard, MLflow) has
+    ``{"step": "step"}``. ``said`` gives the cells beside the metrics, by column, of the rows that
+    have a step or epoch; they may say that a row is held out.
     """
 
     path: Path
     trainer: Trainer
-    header: tuple[str, ...]
+    header: tuple[str, ...]  # the columns that could hold a metric, in the order of the file
     columns: Callable[[Sequence[str]], Mapping[str, Points]]
-    run: str = ""
-    files: Mapping[int, str] = field(default_factory=dict)
+    run: str = ""  # its name, where one file or folder holds several
+    files: Mapping[int, str] = field(default_factory=dict)  # checkpoints that the log itself names
     axes: Mapping[str, str] = field(default_factory=lambda: {"step": "step"})
     said: Callable[[], Columns] = tuple
     notes: tuple[str, ...] = ()
+    # Column → its set and what it measures, where the format says so and the name does not.
     called: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     best: Best | None = None
-    call: str = ""
+    call: str = ""  # how the trainer's own code takes a step without a file, with ``{step}``
 
     def points(self, name: str) -> Points:
         """The filled cells of one column."""

@@ -58,12 +58,8 @@ Rows = NDArray[np.int64]
 class Sheet:
     """A table from which only the cells are read that somebody asks for.
 
-    Args:
-        path: the file.
-        rows: how many rows it has.
-        header: the columns that some rows have.
-        cells: the cells of some columns, row by row; every call begins at the first row.
-        notes: what to say about how it was read.
+    ``header`` has the columns that some rows have; ``cells`` gives those of some columns, row by
+    row, from the first row at every call.
     """
 
     path: Path

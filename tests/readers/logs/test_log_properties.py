@@ -52,18 +52,6 @@ def test_the_log_holds_what_was_written(folder: Path, file: str, run: list[Evalu
 
 @files
 @few
-@given(run=evaluations(), order=st.permutations(["step", "val_acc", "val_loss"]))
-def test_the_order_of_columns_does_not_matter(
-    folder: Path, file: str, run: list[Evaluation], order: list[str]
-) -> None:
-    plain = _load(folder, file, rows(run))
-    turned = _load(folder, file, rows(run), *order)
-    assert _facts(turned) == _facts(plain)
-    assert turned.digest == plain.digest
-
-
-@files
-@few
 @given(run=evaluations(), data=st.data())
 def test_unrelated_columns_do_not_matter(
     folder: Path, file: str, run: list[Evaluation], data: st.DataObject
