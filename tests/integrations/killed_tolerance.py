@@ -19,7 +19,7 @@ import checkwise as cw
 from tests.integrations.killed_live import FILES, OPERATIONS, save
 from tests.killing import die_at, in_child, was_killed
 
-STEPS = 8
+STEPS = 6
 JOURNAL = "checkwise.jsonl"
 SETTINGS: dict[str, Any] = {"rule": "ac-nc", "delta_pp": 2, "tolerance": "paired", "alpha": 0.3}
 

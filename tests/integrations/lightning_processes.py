@@ -1,6 +1,6 @@
 """A training in one or two processes whose outputs are the same in both, bit by bit.
 
-``python -m tests.integrations.lightning_processes FOLDER TOLERANCE`` trains in two.
+``python -m tests.integrations.lightning_processes FOLDER`` trains in two.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Scripted(pl.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def train(folder: Path, processes: int, tolerance: str = "fixed") -> None:
+def train(folder: Path, processes: int) -> None:
     """Four epochs; every process writes what it saw."""
     choosing: Any = ReliabilityCheckpoint(
         "ac-nc",
@@ -48,7 +48,7 @@ def train(folder: Path, processes: int, tolerance: str = "fixed") -> None:
         domains=["a", "b"],
         dirpath=folder / "checkpoints",
         predictions=True,
-        tolerance=tolerance,
+        tolerance="paired",
     )
     module = Scripted()
     trainer = pl.Trainer(
@@ -75,4 +75,4 @@ def train(folder: Path, processes: int, tolerance: str = "fixed") -> None:
 
 
 if __name__ == "__main__":
-    in_two(lambda: train(Path(sys.argv[1]), 2, sys.argv[2]))
+    in_two(lambda: train(Path(sys.argv[1]), 2))

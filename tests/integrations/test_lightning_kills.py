@@ -17,7 +17,7 @@ from tests.integrations.kills import selector
 from tests.integrations.selections import check_kept
 
 ROOT = Path(__file__).parents[2]
-KILLS = 8
+KILLS = 5
 
 
 def test_the_choice_survives_every_kill(tmp_path: Path) -> None:

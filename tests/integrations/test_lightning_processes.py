@@ -29,10 +29,10 @@ def records(folder: Path) -> list[dict[str, Any]]:
     return [line for line in map(json.loads, lines) if "domains" in line]
 
 
-def train_in_two(folder: Path, tolerance: str) -> None:
+def train_in_two(folder: Path) -> None:
     """Lightning takes each process for one that it started itself."""
     done = subprocess.run(
-        [sys.executable, "-m", lightning_processes.__name__, folder, tolerance],
+        [sys.executable, "-m", lightning_processes.__name__, folder],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -41,12 +41,11 @@ def train_in_two(folder: Path, tolerance: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("tolerance", ["fixed", "paired"])
-def test_two_processes_decide_as_one(tmp_path: Path, tolerance: str) -> None:
+def test_two_processes_decide_as_one(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    lightning_processes.train(tmp_path / "one", 1, tolerance)
-    train_in_two(tmp_path / "two", tolerance)
+    lightning_processes.train(tmp_path / "one", 1)
+    train_in_two(tmp_path / "two")
     alone, together = records(tmp_path / "one"), records(tmp_path / "two")
     rows = [int((tmp_path / "two" / f"rows-{rank}").read_text()) for rank in (0, 1)]
     assert sum(rows) == 4 * (22 + 34)  # 21 examples are padded to 22
@@ -57,8 +56,7 @@ def test_two_processes_decide_as_one(tmp_path: Path, tolerance: str) -> None:
             assert left["n"] == right["n"] == n
             assert left["correct"] == right["correct"]
             # Each process has every other example; the bits are in the order of the set.
-            assert left.get("hits") == right.get("hits")
-            assert ("hits" in left) == (tolerance != "fixed")
+            assert left["hits"] == right["hits"]
             for metric, value in left["values"].items():
                 within = 0 if metric in EXACT else 1e-13
                 assert right["values"][metric] == pytest.approx(value, rel=within, abs=within)

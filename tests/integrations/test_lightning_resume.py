@@ -194,19 +194,6 @@ def test_killed_within_the_first_save_it_may_start_again(tmp_path: Path) -> None
     assert step_of(again.last_model_path) == 8
 
 
-def test_while_everything_diverges_only_the_newest_stays(tmp_path: Path) -> None:
-    class Diverging(Classifier):
-        def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Any:
-            return {"logits": self.net(batch[0]) * torch.nan, "labels": batch[1]}
-
-    choosing = callback(tmp_path)
-    trainer(tmp_path, choosing, max_epochs=3).fit(
-        Diverging(), training_set(), validation_sets("a", "b")
-    )
-    assert checkpoints(tmp_path / "run") == {"epoch=2-step=12.ckpt"}
-    assert choosing.best_model_path == ""
-
-
 def test_one_name_for_two_sets_is_refused(tmp_path: Path) -> None:
     with pytest.raises(cw.InputError, match="'a' is there twice"):
         callback(tmp_path, domains=["a", "a"])

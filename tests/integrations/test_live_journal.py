@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 import checkwise as cw
 from checkwise.selection import KeepEvery, KeepFeasible
-from tests.refusals import refused
+from tests.refusals import refused, said
 
 LABELS = np.random.default_rng(0).integers(0, 4, 60)
 
@@ -65,18 +66,18 @@ def test_the_last_record_of_a_step_counts(adds: list[tuple[int, int]]) -> None:
         again.close()
 
 
-@pytest.mark.parametrize("cut", range(1, 60, 7))
-def test_a_torn_last_line_is_cut_off_and_written_again(tmp_path: Path, cut: int) -> None:
+def test_a_torn_last_line_is_cut_off_and_written_again(tmp_path: Path) -> None:
     journal = tmp_path / "j"
     with cw.LiveSelector("ac-nll", journal=journal) as live:
         for step in (1, 2, 3):
             live.add(step, plain(0.9, 1 / step))
     whole = journal.read_bytes()
-    journal.write_bytes(whole[:-cut])
-    with cw.LiveSelector("ac-nll", journal=journal) as live:
-        assert live.steps == (1, 2)
-        live.add(3, plain(0.9, 1 / 3))
-    assert journal.read_bytes() == whole
+    for cut in range(1, 60, 7):
+        journal.write_bytes(whole[:-cut])
+        with cw.LiveSelector("ac-nll", journal=journal) as live:
+            assert live.steps == (1, 2)
+            live.add(3, plain(0.9, 1 / 3))
+        assert journal.read_bytes() == whole
 
 
 def test_every_prefix_of_a_journal_is_a_journal(tmp_path: Path) -> None:
@@ -101,21 +102,35 @@ def test_a_file_that_is_no_journal_is_refused_and_left_as_it_is(tmp_path: Path) 
         assert other.read_bytes() == content
 
 
-@pytest.mark.parametrize(
-    "line", [b"{}", b"[]", b"{", b'{"step":1}', b'{"step":"1","diverged":false,"domains":{}}',
-             b'{"step":1,"diverged":false,"domains":{"a":{"values":{"accuracy":"x"}}}}',
-             b'{"step":1,"diverged":false,"domains":{"a":{"values":{}}}}',
-             b'{"step":1,"diverged":false,"domains":{"a":{"else":3}}}'],
+LINES = (
+    b"{}", b"[]", b"{", b'{"step":1}', b'{"step":"1","diverged":false,"domains":{}}',
+    b'{"step":1,"diverged":false,"domains":{"a":{"values":{"accuracy":"x"}}}}',
+    b'{"step":1,"diverged":false,"domains":{"a":{"values":{}}}}',
+    b'{"step":1,"diverged":false,"domains":{"a":{"else":3}}}',
 )  # fmt: skip
-def test_damage_in_the_middle_is_refused_with_its_line(tmp_path: Path, line: bytes) -> None:
+
+
+def test_damage_in_the_middle_is_refused_with_its_line(tmp_path: Path) -> None:
     journal = tmp_path / "j"
     with cw.LiveSelector(journal=journal) as live:
         live.add(1, plain(0.9))
         live.add(2, plain(0.9))
     first, _, last = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(first + line + b"\n" + last)
-    with refused("damaged: 2"):
-        cw.LiveSelector(journal=journal)
+    accepted = []
+    for line in LINES:
+        journal.write_bytes(first + line + b"\n" + last)
+        if not refuses("damaged: 2", lambda: cw.LiveSelector(journal=journal)):
+            accepted.append(line)
+    assert not accepted
+
+
+def refuses(words: str, work: Callable[[], object]) -> bool:
+    """Whether something is refused with a code and names."""
+    try:
+        work()
+    except cw.InputError as error:
+        return said(error, words)
+    return False
 
 
 def test_another_rule_or_setting_is_refused_with_what_differs(tmp_path: Path) -> None:
@@ -161,22 +176,6 @@ def run_of_two() -> cw.Trajectory:
     return cw.Trajectory(steps=[1, 2], domains=["val"], values=values)
 
 
-@pytest.mark.parametrize("schema", [1, 3, None, "2", 2.0, True])
-def test_another_schema_is_refused_by_every_reader(tmp_path: Path, schema: object) -> None:
-    journal = tmp_path / "checkwise.jsonl"
-    with cw.LiveSelector(journal=journal) as live:
-        live.add(1, plain(0.9))
-    first, *lines = journal.read_text().splitlines()
-    header = {**json.loads(first), "schema": schema}
-    journal.write_text("\n".join([json.dumps(header, separators=(",", ":")), *lines, ""]))
-    before = journal.read_bytes()
-    readers: list[Any] = [cw.load, cw.LiveSelector.from_journal]
-    for read in (*readers, lambda path: cw.LiveSelector(journal=path)):
-        with refused(f"format: 2 … {schema!r} … {journal}"):
-            read(journal)
-    assert journal.read_bytes() == before
-
-
 WRONG: list[dict[str, Any]] = [
     {"rule": ""}, {"rule": 3}, {"rule": ["ac-nc"]}, {"guard": 1}, {"weights": 2},
     {"worst_domain": "yes"}, {"directions": {"f1": 1}},
@@ -184,40 +183,44 @@ WRONG: list[dict[str, Any]] = [
     {"bins": 3}, {"schema": 2}, {"journal": "x"}, {"predictions": "/"}, {"read_only": True},
     {"checkpoints": "/"}, {"trajectory": 1}, {"self": 1}, {"delta_pp": -1},
 ]  # fmt: skip
+HEADERS: list[dict[str, Any]] = [
+    {"choice": {}}, {"choice": []}, {"choice": None}, {"rule": "ac-nc"}, {"bins": "15"},
+    {"bins": True}, {"held_out": "x"}, {"sources": [1]}, {"bandwidth": None}, {"else": 1},
+    *({"choice": {"rule": "ac-nc", **wrong}} for wrong in WRONG),
+    *({name: ...} for name in ("choice", "bins", "bandwidth", "held_out", "sources")),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"choice": {}}, {"choice": []}, {"choice": None}, {"rule": "ac-nc"}, {"bins": "15"},
-        {"bins": True}, {"held_out": "x"}, {"sources": [1]}, {"bandwidth": None}, {"else": 1},
-        *({"choice": {"rule": "ac-nc", **wrong}} for wrong in WRONG),
-    ],
-)  # fmt: skip
-def test_a_first_line_of_another_form_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
-    """A choice that is none is noticed where it is made."""
+def test_a_first_line_of_another_form_is_refused_by_every_reader(tmp_path: Path) -> None:
+    """A choice that is none is noticed where it is made; `...` is what is left out."""
     journal = tmp_path / "checkwise.jsonl"
     with cw.LiveSelector(journal=journal) as live:
         live.add(1, plain(0.9))
     first, *lines = journal.read_text().splitlines()
-    header = {**json.loads(first), **changed}
-    journal.write_text("\n".join([json.dumps(header, separators=(",", ":")), *lines, ""]))
-    with refused("damaged: 1"):
-        cw.LiveSelector.from_journal(journal)
-    with pytest.raises(cw.InputError):
-        cw.select(cw.load(journal))
 
+    def write(changed: dict[str, Any]) -> bytes:
+        header = {name: v for name, v in {**json.loads(first), **changed}.items() if v is not ...}
+        text = "\n".join([json.dumps(header, separators=(",", ":")), *lines, ""])
+        journal.write_text(text)
+        return text.encode()
 
-@pytest.mark.parametrize("name", ["choice", "bins", "bandwidth", "held_out", "sources"])
-def test_a_first_line_that_lacks_something_is_refused(tmp_path: Path, name: str) -> None:
-    journal = tmp_path / "checkwise.jsonl"
-    cw.LiveSelector(journal=journal).close()
-    header = json.loads(journal.read_text())
-    del header[name]
-    journal.write_text(json.dumps(header, separators=(",", ":")) + "\n")
-    for read in (cw.load, cw.LiveSelector.from_journal):
-        with refused("damaged: 1"):
-            read(journal)
+    accepted: list[object] = []
+    for schema in (1, 3, None, "2", 2.0, True):
+        before, words = write({"schema": schema}), f"format: 2 … {schema!r} … {journal}"
+        readers = (
+            lambda: cw.load(journal),
+            lambda: cw.LiveSelector.from_journal(journal),
+            lambda: cw.LiveSelector(journal=journal),
+        )
+        accepted += [schema for read in readers if not refuses(words, read)]
+        assert journal.read_bytes() == before
+    for changed in HEADERS:
+        write(changed)
+        if not refuses("damaged: 1", lambda: cw.LiveSelector.from_journal(journal)):
+            accepted.append(changed)
+        with pytest.raises(cw.InputError):
+            cw.select(cw.load(journal))
+    assert not accepted
 
 
 def test_two_writers_of_one_journal_are_refused(tmp_path: Path) -> None:

@@ -30,12 +30,11 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", CLASSES)
-@pytest.mark.parametrize("batch", [203, 17])
-def test_equal_to_evaluate(name: str, batch: int) -> None:
+def test_equal_to_evaluate(name: str) -> None:
     logits, labels = predictions()
     metric = CLASSES[name](num_classes=5)
-    for start in range(0, len(labels), batch):
-        metric.update(logits[start : start + batch], labels[start : start + batch])
+    for start in range(0, len(labels), 17):
+        metric.update(logits[start : start + 17], labels[start : start + 17])
     expected = cw.metrics.evaluate(logits=logits, labels=labels).values()[name]
     assert metric.compute().item() == pytest.approx(expected, rel=1e-12)
     metric.reset()

@@ -55,7 +55,7 @@ def run(*words: str) -> str:
 
 
 def test_killed_at_random_instants(tmp_path: Path) -> None:
-    run("tests.integrations.transformers_kills", str(tmp_path), "7", "7")
+    run("tests.integrations.transformers_kills", str(tmp_path), "7", "4")
     table, labels = known_script()
     for name, sets in SETS.items():
         folder = tmp_path / name
@@ -88,11 +88,8 @@ def contents(folder: Path) -> dict[Path, bytes]:
 @pytest.mark.parametrize(
     ("options", "changes"),
     [
-        ({}, {}),
-        ({}, {"load_best_model_at_end": False}),
         ({}, {"load_best_model_at_end": False, "gradient_accumulation_steps": 3}),
         ({}, {"max_steps": -1, "num_train_epochs": 1}),
-        ({"patience": 2}, {"max_steps": 30}),
         ({"patience": 1}, {"eval_strategy": "epoch", "save_strategy": "epoch", "max_steps": 100}),
     ],
 )
@@ -227,14 +224,6 @@ def test_half_written_checkpoints_are_set_aside(tmp_path: Path) -> None:
         "incomplete-checkpoint-6",
         "incomplete-checkpoint-8",
     }
-
-
-def test_other_settings_than_those_of_the_journal_are_refused(tmp_path: Path) -> None:
-    table, labels = script([0.1, 0.5, 0.6])
-    args = arguments(tmp_path, steps=4)
-    scripted_trainer(args, table, labels, ReliabilityCallback(delta_pp=1)).train()
-    with pytest.raises(cw.InputError, match="delta_pp was 1 and is 2"):
-        scripted_trainer(args, table, labels, ReliabilityCallback(delta_pp=2))
 
 
 def test_a_checkpoint_that_somebody_deleted_is_not_chosen(tmp_path: Path) -> None:

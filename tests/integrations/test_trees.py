@@ -70,8 +70,7 @@ def literal(outputs: dict[int, Any], y: Any, delta_pp: float) -> int:
     return min(near, key=lambda k: (max(rescaled(nll, k), rescaled(cwece, k)), -right[k], k))
 
 
-@pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("library", MODELS)
+@pytest.mark.parametrize(("library", "data"), [*zip(MODELS, 3 * [*DATA], strict=True)])
 def test_the_choice_is_that_of_a_literal_version(library: str, data: str) -> None:
     x, y = DATA[data](return_X_y=True)
     names = np.array([f"class {c:02d}" for c in range(10)])
