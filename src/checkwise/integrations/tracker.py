@@ -113,11 +113,7 @@ def measured(run: Trajectory, row: int, looks_at: Sequence[str], log: Log = "mai
 
 
 def report_to(tracker: Tracker | None, selection: Selection | None, log: Log = "main") -> None:
-    """Log a selection, if there is one and somebody to log it to.
-
-    A tracker that cannot be reached is a warning: the training is over, its checkpoints and its
-    journal are on the disk, and whatever comes next in the program should run.
-    """
+    """Log a selection, if there is one; a tracker that cannot be reached ends no program."""
     if tracker is None or selection is None:
         return
     try:

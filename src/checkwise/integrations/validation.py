@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from checkwise.metrics import BANDWIDTH, BINS, Accumulator, Report, binary, to_n
 from checkwise.records import as_names, divide
 
 Kind = Literal["logits", "probs"]
-Result = TypeVar("Result")
 
 
 def sets_to_read(
@@ -37,14 +36,9 @@ def sets_to_read(
 class ValidationSums:
     """One validation set, as far as this process has seen it.
 
-    Args:
-        name: the domain.
-        bins, bandwidth: settings of the calibration errors.
-        own_rows: rows of this process before the padding; None where nothing is padded.
-        kind: what ``update`` gets, "logits" or "probs".
-        examples: whether to keep which examples were predicted correctly, and the labels. A set
-            whose examples always come in the same order is known again by them.
-        logits: whether to keep their logits too.
+    ``own_rows`` are those of this process before the padding; None where nothing is padded. With
+    ``examples`` it keeps which were predicted correctly, and the labels: a set whose examples
+    always come in the same order is known again by them.
     """
 
     name: str
@@ -126,20 +120,11 @@ def merged(parts: Sequence[ValidationSums]) -> ValidationSums:
         if whole.accumulator is None:
             whole.accumulator = whole._empty(part.accumulator.classes)
         whole.accumulator.merge(part.accumulator)
-    if whole.accumulator is not None and not whole.diverged:
-        whole.accumulator.put_in_order(_in_the_set(parts))
+    spread = all(part.own_rows is not None for part in parts)  # by a sampler
+    if spread and whole.accumulator is not None and not whole.diverged:
+        places = [rank + len(parts) * np.arange(part.counted) for rank, part in enumerate(parts)]
+        whole.accumulator.put_in_order(np.argsort(np.concatenate(places)))
     return whole
-
-
-def _in_the_set(parts: Sequence[ValidationSums]) -> Any:
-    """The order of the examples in their set, so that another number of processes has the same.
-
-    Where no sampler spreads them, those of the first process come first.
-    """
-    if any(part.own_rows is None for part in parts):
-        return slice(None)
-    places = [rank + len(parts) * np.arange(part.counted) for rank, part in enumerate(parts)]
-    return np.argsort(np.concatenate(places))
 
 
 def own_rows(loader: Any) -> int | None:
@@ -179,8 +164,10 @@ def _samplers(loader: Any) -> Iterator[Any]:
         batches = getattr(batches, "batch_sampler", None)
 
 
-def gathered(mine: Result) -> list[Result]:
-    """What every process has, in the order of their ranks."""
+def measured_together(sums: Sequence[ValidationSums], processes: int) -> list[ValidationSums]:
+    """The sets as all processes have seen them together, in the order of their ranks."""
+    if processes == 1:
+        return list(sums)
     import torch.distributed as distributed
 
     if not distributed.is_available() or not distributed.is_initialized():
@@ -190,12 +177,5 @@ def gathered(mine: Result) -> list[Result]:
             code="system",
         )
     everywhere: list[Any] = [None] * distributed.get_world_size()
-    distributed.all_gather_object(everywhere, mine)
-    return everywhere
-
-
-def measured_together(sums: Sequence[ValidationSums], processes: int) -> list[ValidationSums]:
-    """The sets as all processes have seen them together."""
-    if processes == 1:
-        return list(sums)
-    return [merged(parts) for parts in zip(*gathered(list(sums)), strict=True)]
+    distributed.all_gather_object(everywhere, list(sums))
+    return [merged(parts) for parts in zip(*everywhere, strict=True)]
