@@ -60,6 +60,8 @@ def test_whichever_operation_fails_training_goes_on_afterwards(
         with monkeypatch.context() as full:
             full.setattr(os, operation, failing(getattr(os, operation), itertools.count(1), number))
             refused.append(_refusal(folder))
+        if operation == "symlink" and number > 1:  # the link of the checkpoint before stays
+            assert (folder / "last.ckpt").exists()
         assert train(folder, resumed=True) == whole
     assert set(refused[1:-1]) == {"system"}
 
