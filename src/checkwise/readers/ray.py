@@ -44,21 +44,21 @@ Records = Sequence[Mapping[str, Any]]
 
 def recognises(path: Path) -> bool:
     """Whether a file is of a trial or a training, or a folder holds one."""
-    if path.is_dir():
-        return _is_trial(path / RESULT) or _is_snapshot(path / SNAPSHOT)
-    return _is_trial(path) or _is_snapshot(path)
+    return any(_is_trial(file) or _is_snapshot(file) for file in _files(path))
 
 
 def read(path: Path, request: Request) -> list[Log]:
     """The log of one trial or training; what a restored trial appended stands behind the rest."""
-    file = path
-    if path.is_dir():
-        file = path / RESULT if _is_trial(path / RESULT) else path / SNAPSHOT
-    if not _is_trial(file):
-        return [_of_training(file, request)]
-    lines, notes = read_lines(file)
+    trial = next(filter(_is_trial, _files(path)), None)
+    if trial is None:
+        return [_of_training(_files(path)[-1], request)]
+    lines, notes = read_lines(trial)
     records = [flattened({**line.fields, "config": None}) for line in lines]
-    return [_log(file, records, ITERATION, notes, request)]
+    return [_log(trial, records, ITERATION, notes, request)]
+
+
+def _files(path: Path) -> list[Path]:
+    return [path / RESULT, path / SNAPSHOT] if path.is_dir() else [path]
 
 
 def _is_trial(file: Path) -> bool:

@@ -137,6 +137,34 @@ def test_metrics_in_trackios_database(tmp_path: Path) -> None:
     unchanged(path, write, SCALARS)
 
 
+@pytest.mark.filterwarnings("ignore::checkwise.errors.CheckwiseWarning")  # one is left out
+def test_studies_of_optuna(tmp_path: Path) -> None:
+    """A study that is called test, and what users have written beside the trials of another."""
+    of_test = (
+        "INSERT INTO studies SELECT 2, 'test' FROM studies;"
+        "INSERT INTO study_directions (direction, study_id, objective) VALUES ('MAXIMIZE', 2, 0);"
+        "INSERT INTO study_system_attributes (study_id, key, value_json) "
+        "SELECT 2, key, value_json FROM study_system_attributes;"
+        "INSERT INTO trials (trial_id, number, study_id, state) VALUES (9, 0, 2, 'COMPLETE');"
+        "INSERT INTO trial_intermediate_values "
+        "(trial_id, step, intermediate_value, intermediate_value_type) "
+        "SELECT 9, step, 0.5, 'FINITE' FROM trial_intermediate_values WHERE trial_id = 1"
+    )
+    path = build("optuna", tmp_path / "study.db", changes=of_test)
+
+    def write(value: Any) -> None:
+        with closing(sqlite3.connect(path)) as store:
+            store.execute(
+                "UPDATE trial_intermediate_values SET intermediate_value = ? WHERE trial_id = 9",
+                (value,),
+            )
+            store.execute("UPDATE trial_user_attributes SET value_json = ?", (json.dumps(value),))
+            store.commit()
+
+    write(0.25)
+    unchanged(path, write, [0.999, 1e308, -1.0, 0.0])
+
+
 def test_results_of_ray(tmp_path: Path) -> None:
     (folder, *_) = sorted((MATERIAL / "ray").iterdir())
     trial = tmp_path / "trial"
