@@ -113,8 +113,7 @@ def per_example(*, logits: Any = None, probs: Any = None, labels: Any) -> PerExa
     predictions = inputs.read(logits=logits, probs=probs, labels=labels)
     parts = []
     for batch, p in measured(predictions):
-        squares = np.einsum("ij,ij->i", p, p) + batch.confidence**2
-        brier = squares + (1.0 - 2.0 * batch.of_label)
+        brier = batch.brier(p)
         parts.append((batch.nll, brier, batch.confidence, batch.predicted, batch.correct))
     return PerExample(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 

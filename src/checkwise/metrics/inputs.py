@@ -1,4 +1,4 @@
-"""Arrays at the door: duck-typed, checked, and cut into blocks that the kernels read.
+"""Arrays at the door: duck-typed, checked, and cut into blocks.
 
 Nothing here copies the whole input: half precision, foreign tensors and strided views are
 converted a block at a time.
@@ -149,20 +149,10 @@ def two_columns(values: Any, kind: str) -> Any:
 
 
 def _frozen(array: Array) -> Array:
-    """A contiguous read-only view; one kind of array means one compiled kernel."""
+    """A contiguous read-only view."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
-
-
-def _is_ready(values: Any) -> bool:
-    """Whether the kernel can read the array as it stands."""
-    return (
-        isinstance(values, np.ndarray)
-        and values.dtype in (np.float32, np.float64)
-        and values.dtype.isnative
-        and values.flags.c_contiguous
-    )
 
 
 def _read_labels(labels: Any, *, rows: int, classes: int, one: bool) -> Array:

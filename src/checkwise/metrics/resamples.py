@@ -130,8 +130,7 @@ def _examples(predictions: Predictions, grid: Grid) -> _Examples:
     """Measure every example; a row that `evaluate` would refuse is refused."""
     parts = []
     for batch, p in measured(predictions):
-        squares = np.einsum("ij,ij->i", p, p) + batch.confidence**2
-        brier = squares + (1.0 - 2.0 * batch.of_label)
+        brier = batch.brier(p)
         p[np.arange(len(p)), batch.predicted] = batch.confidence
         parts.append((batch.correct + 0.0, batch.nll, brier, batch.confidence, p))
     correct, nll, brier, confidence, p = (np.concatenate(x) for x in zip(*parts, strict=True))

@@ -139,6 +139,11 @@ class Batch:
             return np.asarray(self._distance + np.log1p(self._rest))
         return np.asarray(-np.log(self.of_label))
 
+    def brier(self, p: Array) -> Array:
+        """[n] sum_c (p_c - [y = c])^2, from all probabilities but the largest."""
+        squares = np.einsum("ij,ij->i", p, p) + self.confidence**2
+        return np.asarray(squares + (1.0 - 2.0 * self.of_label))
+
     @property
     def _rest(self) -> Array:
         """[n] of logits the sum of exp(z - m) without the maximum m."""
