@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError
-from checkwise.metrics import CountedExamples, to_numpy
+from checkwise.metrics import to_numpy
 from checkwise.words import shown
 
 if TYPE_CHECKING:
+    from checkwise.metrics import CountedExamples
     from checkwise.records.checkpoint_record import CheckpointRecord
     from checkwise.records.trajectory import Trajectory
 
@@ -291,6 +292,8 @@ def examples_of(
     groups: Mapping[str, IntArray],
 ) -> Examples | None:
     """The examples of records in the order of their steps; None where they were not kept."""
+    from checkwise.metrics import CountedExamples  # which a log has not
+
     rows: list[dict[str, CountedExamples] | None] = []
     for record in records:
         hits = {n: (d.hits, d.losses) for n, d in record.domains.items() if d.hits is not None}
