@@ -47,7 +47,10 @@ def resampled_counts(
         >>> bool(one[0] == one[1]), bool(one[2] == one[3])
         (True, True)
     """
-    member, units = _units(n, groups)
+    member, units = None, n
+    if groups is not None:
+        names, member = np.unique(np.asarray(groups), return_inverse=True)
+        units = len(names)
     parts = []
     for start in range(first, first + resamples, TOGETHER):
         size = min(TOGETHER, first + resamples - start)
@@ -64,14 +67,6 @@ def resampled_counts(
         parts.append(drawn.astype(np.uint8))
     counts = np.concatenate(parts)
     return counts if member is None else np.ascontiguousarray(counts[:, member])
-
-
-def _units(n: int, groups: IntArray | None) -> tuple[IntArray | None, int]:
-    """The unit of every example, where examples are not their own, and the number of units."""
-    if groups is None:
-        return None, n
-    names, member = np.unique(np.asarray(groups), return_inverse=True)
-    return member.astype(np.int64), len(names)
 
 
 def stream_seed(seed: int, name: str, start: int = 0) -> int:

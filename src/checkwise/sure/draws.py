@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkwise.errors import InputError, MissingMetricError
-from checkwise.metrics import RESAMPLED, get_metric, resampled, summable
+from checkwise.metrics import RESAMPLED, Metric, get_metric, resampled, summable
 from checkwise.records import Examples, Outcomes, Trajectory
 from checkwise.selection import (
     ACCURACY,
@@ -98,27 +98,27 @@ class Drawn:
                 shape = (*where.shape, len(self.run.domains))
                 self._values[name] = np.full(shape, np.nan)
                 self._known[name] = np.zeros(where.shape, dtype=bool)
-        steps = np.flatnonzero(where.any(axis=0)).tolist()
-        for t in steps:
-            self._measure_step(names, t, where[:, t])
+        fast = [name for name in names if name in RESAMPLED]
+        for t in np.flatnonzero(where.any(axis=0)).tolist():
+            rows = np.flatnonzero(where[:, t])
+            saved = self.examples.logits(int(self.run.steps[t]))
+            for e, domain in enumerate(self.run.domains):
+                logits, labels = saved[domain]
+                counts = self.counts[e] if len(rows) == len(self) else self.counts[e][rows]
+                settings = self.run.metric_settings
+                found = resampled(fast, counts, logits=logits, labels=labels, **settings)
+                for name in set(names).difference(fast):  # no function of sums
+                    found[name] = _afresh(get_metric(name), counts, logits, labels)
+                for name, values in found.items():
+                    self._values[name][rows, t, e] = values
         for name in names:
             self._known[name] |= where | self.run.diverged
 
-    def _measure_step(self, names: Sequence[str], t: int, where: BoolArray) -> None:
-        rows = np.flatnonzero(where)
-        saved = self.examples.logits(int(self.run.steps[t]))
-        for e, domain in enumerate(self.run.domains):
-            logits, labels = saved[domain]
-            counts = self.counts[e] if len(rows) == len(self) else self.counts[e][rows]
-            fast = [name for name in names if name in RESAMPLED]
-            settings = self.run.metric_settings
-            found = resampled(fast, counts, logits=logits, labels=labels, **settings)
-            for name in set(names).difference(fast):  # no function of sums
-                metric, chosen = get_metric(name), (np.repeat(np.arange(len(c)), c) for c in counts)
-                each = [metric(logits=logits[one], labels=labels[one]) for one in chosen]
-                found[name] = np.array(each)
-            for name, values in found.items():
-                self._values[name][rows, t, e] = values
+
+def _afresh(metric: Metric, counts: Counts, logits: Any, labels: Any) -> FloatArray:
+    """A metric of every sample, each written out."""
+    chosen = (np.repeat(np.arange(len(row)), row) for row in counts)
+    return np.array([metric(logits=logits[rows], labels=labels[rows]) for rows in chosen])
 
 
 def bootstrapped(
