@@ -115,12 +115,7 @@ class CheckpointRecord:
 
 
 def packed_bits(hits: BoolArray) -> str:
-    """One bit per example, as text.
-
-    Example:
-        >>> packed_bits(np.array([True, False, True]))
-        'oA=='
-    """
+    """One bit per example, as text."""
     return b64encode(np.packbits(hits).tobytes()).decode()
 
 

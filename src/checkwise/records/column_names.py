@@ -61,12 +61,7 @@ PART_WORDS = {
 def resolve(
     header: Sequence[str], known: Iterable[str], columns: Mapping[str, str], where: str
 ) -> dict[str, str]:
-    """Name → column, for those of the known names that the table has.
-
-    Example:
-        >>> resolve(["epoch", "accuracy"], ["step", "accuracy", "n"], {"step": "epoch"}, "run.csv")
-        {'step': 'epoch', 'accuracy': 'accuracy'}
-    """
+    """Name → column, for those of the known names that the table has."""
     known = list(dict.fromkeys(known))
     for name, column in columns.items():
         if name not in known:

@@ -244,12 +244,7 @@ def groups_of(run: Trajectory) -> dict[str, IntArray] | None:
 
 
 def group_numbers(raw: Any, n: int) -> IntArray:
-    """The groups of n examples, by any names, as numbers from 0 in the order of first examples.
-
-    Example:
-        >>> group_numbers(["b", "a", "b"], 3).tolist()
-        [0, 1, 0]
-    """
+    """The groups of n examples, by any names, as numbers from 0 in the order of first examples."""
     array = np.asarray(raw) if isinstance(raw, list | tuple) else to_numpy(raw, "groups")
     if array.shape != (n,) or array.dtype.kind not in "iuUSb":
         raise InputError(

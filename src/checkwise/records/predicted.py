@@ -37,10 +37,6 @@ def plain_metrics(entry: Mapping[str, Any], where: str) -> DomainRecord:
     """``{"accuracy": 0.9, "nll": 0.3, "n": 500}`` as a record; numbers may be 0-d arrays.
 
     A checkpoint with a value that is not finite counts as diverged.
-
-    Example:
-        >>> plain_metrics({"accuracy": 0.9, "n": 10}, "step 1")
-        DomainRecord(values={'accuracy': 0.9}, n=10, correct=9, classes=None, labels=None)
     """
     counts = {name: _count(entry[name], name, where) for name in _COUNTS if name in entry}
     values = {

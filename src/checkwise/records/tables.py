@@ -211,12 +211,7 @@ def read(
 
 
 def required(metrics: Iterable[str]) -> tuple[str, ...]:
-    """The columns that a table needs: accuracy too, unless the caller names other scores alone.
-
-    Example:
-        >>> required([]), required(["f1", "nll"]), required(["accuracy", "latency"])
-        (('step', 'accuracy'), ('step',), ('step', 'accuracy'))
-    """
+    """The columns that a table needs: accuracy too, unless the caller names other scores alone."""
     named = tuple(metrics)
     return REQUIRED if not named or "accuracy" in named else REQUIRED_WITHOUT_ACCURACY
 

@@ -222,12 +222,7 @@ def remove_leftovers(folder: Path, home: Home) -> None:
 
 
 def state_of(path: Path) -> str:
-    """A digest of the name, size and time of each file in a folder, or of one file.
-
-    Example:
-        >>> state_of(Path("no file")) == state_of(Path("no file either"))
-        True
-    """
+    """A digest of the name, size and time of each file in a folder, or of one file."""
     digest = hashlib.sha256()
     for file in sorted(_files(path)):
         with suppress(OSError):
@@ -245,12 +240,7 @@ def sync_checkpoint(path: Path) -> None:
 
 
 def size_of(path: Path) -> int:
-    """Bytes that deleting a file or a folder frees; a file with another name elsewhere frees none.
-
-    Example:
-        >>> size_of(Path("there is no such file"))
-        0
-    """
+    """Bytes that deleting it frees; a file with another name elsewhere frees none."""
     size = 0
     for file in _files(path):
         with suppress(OSError):
