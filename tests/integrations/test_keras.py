@@ -183,18 +183,6 @@ def test_probabilities_one_hot_labels_and_data_sets_of_batches(tmp_path: Path) -
     assert run.counts.tolist() == [30, 30, 30]
 
 
-def test_one_unit_is_two_classes(tmp_path: Path) -> None:
-    x, y = examples(40, 5)
-    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1, activation="sigmoid")])
-    model.compile(optimizer="sgd", loss="binary_crossentropy")
-    choosing = callback(tmp_path, (x, y > 0), kind="probs")
-    model.fit(x, (y > 0).astype(int), epochs=1, verbose=0, callbacks=[choosing])
-    assert choosing.selection is not None
-    assert choosing.selection.trajectory.domains == ("validation",)
-    right = (model.predict_on_batch(x)[:, 0] > 0.5) == (y > 0)
-    assert choosing.selection.accuracy == pytest.approx(right.mean())
-
-
 @pytest.mark.parametrize("weights_only", [False, True])
 def test_resuming_goes_on_with_the_records(tmp_path: Path, weights_only: bool) -> None:
     options: dict[str, Any] = {"weights_only": weights_only, "delta_pp": 3}

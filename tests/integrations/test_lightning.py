@@ -223,14 +223,6 @@ def test_resuming_goes_on_with_the_records(tmp_path: Path) -> None:
     assert checkpoints(tmp_path / "run") == checkpoints(tmp_path / "whole")
 
 
-def test_another_training_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    fit(tmp_path, callback(tmp_path), max_epochs=1)
-    with refused('exists: ckpt_path="last"'):
-        fit(tmp_path, callback(tmp_path), max_epochs=1)
-    with refused("differs: delta_pp … 0.5 … 1"):
-        fit(tmp_path, callback(tmp_path, delta_pp=1), max_epochs=2, resume="last")
-
-
 def test_last_of_somebody_else_stays(tmp_path: Path) -> None:
     own = ModelCheckpoint(dirpath=tmp_path / "run", save_last=True)
     fit(tmp_path, own, max_epochs=1)
