@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from checkwise.errors import InputError
 from checkwise.statistics import LEVEL, SEED, finite_table
 from checkwise.study.inference.clusters import ClusterMeans, Clusters, FloatArray, cluster_means
 
@@ -38,6 +39,8 @@ def equivalence(means: ClusterMeans, margin: float, *, higher_is_better: bool) -
         >>> test.p_equivalent <= ALPHA, test.p_noninferior <= ALPHA
         (True, True)
     """
+    if not margin > 0:
+        raise InputError(f"Expected a `margin` above 0, but got {margin}: it is a size.")
     low, high = means.interval(1 - 2 * ALPHA)
     above, below = (_or_one(p) for p in (means.p_above(-margin), means.p_below(margin)))
     if means.error[0] == 0:  # no spread: the mean decides

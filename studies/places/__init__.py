@@ -1,0 +1,1 @@
+"""Ninety-six unseen places in five public tables: what the product does by default, registered."""
