@@ -22,6 +22,7 @@ from checkwise.study.inference import (
     wild_interval,
 )
 from checkwise.study.inference.hypotheses import Equivalence, wild_p_value
+from tests.refusals import refused
 
 LABELS = "aabbbccddddeeff"  # six clusters of unlike size
 
@@ -162,6 +163,11 @@ def test_a_difference_of_exactly_nothing_is_equivalent() -> None:
 def test_one_cluster_shows_no_equivalence() -> None:
     found = compared(np.array([0, 0.1, 0]), "aaa", 5)
     assert found.p_equivalent == 1
+
+
+def test_a_margin_is_a_size() -> None:
+    with refused("value: `margin` … 0"):
+        compared(np.ones(3), "abc", 0)
 
 
 def test_holm_never_decreases_and_leaves_gaps_out() -> None:
