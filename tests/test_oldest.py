@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[1]
 UNTESTED = {
     "mypy", "pandas-stubs", "pre-commit", "ruff", "timm", "lightning", "pytorch-lightning",
     "transformers", "accelerate", "mlflow", "ray", "submitit", "onnx", "onnxscript",
-    "jsonargparse[signatures]", "zensical", "mkdocstrings-python", "nbclient", "ipykernel",
-    "build", "repo-review[cli]", "sp-repo-review", "twine", "uv", "zizmor",
+    "jsonargparse[signatures]", "hydra-core", "zensical", "mkdocstrings-python", "nbclient",
+    "ipykernel", "build", "repo-review[cli]", "sp-repo-review", "twine", "uv", "zizmor",
 }  # fmt: skip
 # Releases that nobody must install.
 MALICIOUS = dict.fromkeys(("lightning", "pytorch-lightning"), ",!=2.6.2,!=2.6.3")

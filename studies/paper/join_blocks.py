@@ -22,7 +22,7 @@ from checkwise.records import RunKey
 from checkwise.study.folder import SUFFIX, CohortRecord, open_cohort, pack, unpack, write_cohort
 from studies.page import DATA
 from studies.paper.keep_outcomes import compute
-from studies.paper.logit_tables import fingerprint
+from studies.paper.kept_tables import fingerprint
 from studies.paper.outcomes import keep, record_of
 
 PER_BLOCK = ("draws", "hparams_seeds", "algorithms")  # in which the blocks of one study differ

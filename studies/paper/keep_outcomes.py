@@ -25,7 +25,7 @@ from checkwise.study.figures import count_confident_errors, count_shared_errors
 from checkwise.study.folder import open_cohort
 from checkwise.study.tables import inside_feasible
 from studies.paper import saved_outputs
-from studies.paper.logit_tables import fingerprint
+from studies.paper.kept_tables import fingerprint
 from studies.paper.outcomes import HARD, METRICS, file_of, keep, record_of
 from studies.paper.recipes import JOURNALS_ONLY, of_cohort
 

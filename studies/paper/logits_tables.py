@@ -18,7 +18,7 @@ from studies.paper import single_runs
 from studies.paper.beside import grid
 from studies.paper.cohorts import there
 from studies.paper.effects import effect
-from studies.paper.logit_tables import CAMERA_TRAPS, NAMES, read
+from studies.paper.kept_tables import CAMERA_TRAPS, NAMES, read
 from studies.paper.outcomes import Outcomes
 
 COHORTS = ("taicam-frozen", "officehome-erm", "pacs-erm")

@@ -10,7 +10,7 @@ from checkwise.study import Pool, method
 from checkwise.study.tables import BY_BLOCK, BY_DOMAIN, build
 from studies.paper.beside import beside, grid
 from studies.paper.contrast import TARGETS
-from studies.paper.logit_tables import read
+from studies.paper.kept_tables import read
 from studies.paper.result_tables import Results
 
 HARD = ("target_accuracy", "target_nll", "target_hard_ece", "target_hard_cwece")

@@ -3,7 +3,7 @@
     python -m studies.paper.tables
 
 ``tests/docs`` checks that the files are what the packed journals give. Tables that need logits are
-those of ``logits_page.py``.
+those of ``logits_tables.py``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from studies.page import DATA, DOCS, fill
 from studies.paper.beside import grid
 from studies.paper.cohorts import COHORTS as DESCRIBED
 from studies.paper.cohorts import Described
-from studies.paper.logit_tables import NAMES as FROM_LOGITS
+from studies.paper.kept_tables import NAMES as FROM_LOGITS
 from studies.paper.packed import packed_cohorts
 from studies.paper.recast import as_development, as_whole, on_dataset
 

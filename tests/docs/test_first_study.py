@@ -24,7 +24,7 @@ def results() -> Iterator[Any]:
 
 
 def test_tables_from_logits_belong_to_the_packed_journals(results: Any) -> None:
-    module = builder("logit_tables")
+    module = builder("kept_tables")
     kept = json.loads(module.file_of(module.FIRST_STUDY).read_text())["journals"]
     for name in module.SETS[module.FIRST_STUDY]:
         assert kept[name] == module.fingerprint(results.cohorts[name].path)
@@ -32,7 +32,7 @@ def test_tables_from_logits_belong_to_the_packed_journals(results: Any) -> None:
 
 @pytest.mark.parametrize("role", ["development", "evaluation"])
 def test_tables_from_logits_agree_with_the_journals(results: Any, role: str) -> None:
-    read, main = builder("logit_tables").read, results.table("main")
+    read, main = builder("kept_tables").read, results.table("main")
     (data,) = {
         key.dataset
         for key, each in zip(results.main.keys, results.main.roles, strict=True)

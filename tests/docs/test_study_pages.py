@@ -85,7 +85,7 @@ def test_wald_chooses_as_ac_ece_on_the_runs_of_the_design() -> None:
 
 
 def test_tables_from_logits_are_those_of_the_packed_camera_traps(tmp_path: Path) -> None:
-    module = builder("logit_tables")
+    module = builder("kept_tables")
     (name,) = module.SETS[module.CAMERA_TRAPS]
     unpack(DATA / f"{name}.tar.xz", tmp_path / name)
     cohort = Cohort.open(tmp_path / name)
@@ -155,7 +155,7 @@ def test_outcomes_are_those_of_the_packed_journals(name: str, tmp_path: Path) ->
     for folder in folders:  # results.md: each is as it was written
         assert verify(folder) == []
     cohort = Cohort.open(folders[0])
-    assert builder("logit_tables").fingerprint(cohort.path) == outcomes.journals
+    assert builder("kept_tables").fingerprint(cohort.path) == outcomes.journals
     assert cohort.role == outcomes.role
     assert tuple(sorted(cohort.usable)) == outcomes.keys
     recipes = builder("recipes")
@@ -452,7 +452,7 @@ def test_blocks_that_were_trained_apart_join_to_the_cohort_that_they_are_of(tmp_
             folder = whole.runs[key]
             shutil.copytree(folder, blocks[-1] / folder.relative_to(whole.path))
     join.join_journals(blocks, tmp_path / "joined")
-    fingerprint = builder("logit_tables").fingerprint(tmp_path / "joined")
+    fingerprint = builder("kept_tables").fingerprint(tmp_path / "joined")
     assert fingerprint == record["journals"]
     assert open_cohort(tmp_path / "joined").study == whole.study
     joined = join.join_outcomes(of_seeds(record, [1, 2]), of_seeds(record, [3]), fingerprint)

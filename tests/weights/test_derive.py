@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,8 @@ from tests.commands import answer, complaint
 from tests.refusals import names, refused
 from tests.study.cohorts import WrittenRun, write_cohort
 from tests.weights.cohorts import STUDY, copied, derive, run_folders, train_cohort
+
+PAUSE = 0.01  # seconds more that an evaluation takes
 
 
 def checkpoint(run: Path, step: int) -> dict[str, torch.Tensor]:
@@ -323,6 +326,7 @@ def test_methods_that_share_opened_runs_evaluate_a_checkpoint_once(
 
     def counted(self: Evaluator, algorithm: Algorithm) -> Outputs:
         evaluated.append(1)
+        time.sleep(PAUSE)
         return plain(self, algorithm)
 
     monkeypatch.setattr(Evaluator, "__call__", counted)
@@ -341,11 +345,9 @@ def test_methods_that_share_opened_runs_evaluate_a_checkpoint_once(
         for step in record.inputs["steps"]
     }
     assert len(evaluated) == len(used) < alone
-    costs = {
-        name: sum(record.seconds for record in derive(together, name, delta_pp="10").current)
-        for name in names
-    }
-    assert costs["ac-nc-mean-probs"] > 0.5 * costs["mean-probs"]  # it uses the same checkpoints
+    for record in derive(together, "ac-nc-mean-probs", delta_pp="10").current:
+        # It costs what its checkpoints took, although another method evaluated them.
+        assert record.seconds > PAUSE * len(set(record.inputs["steps"])) / 2
     for name in names:
         for key in open_cohort(cohort).runs:
             assert read_source(together, name, key) == read_source(apart, name, key)

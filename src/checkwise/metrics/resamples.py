@@ -18,14 +18,12 @@ from checkwise.metrics import inputs
 from checkwise.metrics.examples import measured
 from checkwise.metrics.gaussians import TERMS, Grid, new_grid
 from checkwise.metrics.inputs import Predictions
-from checkwise.metrics.registry import NAMES
 from checkwise.metrics.report import bin_errors, class_errors
 from checkwise.metrics.settings import BANDWIDTH, BINS, check_bins
 
 Array = np.ndarray[Any, np.dtype[Any]]
 FloatArray = NDArray[np.float64]
 
-RESAMPLED: Final = NAMES
 CLASS_WISE: Final = ("cwece", "hard_cwece")
 _POWERS_AT_ONCE = 1 << 25  # numbers per example that are held for some of the classes, 256 MB
 _LEAST = 1e-280  # a sum below it counts as 0: its unit would underflow
@@ -268,3 +266,4 @@ _MEASURES: Final[dict[str, Callable[..., _Measure]]] = {
     "hard_cwece": _hard_cwece,
     "worst_class_accuracy": _worst_class,
 }
+RESAMPLED: Final = tuple(_MEASURES)

@@ -1,5 +1,7 @@
 """Smooth calibration error (smECE) of the top label: no bins, and its own bandwidth.
 
+It is not the soft ECE, whose formula is in `report`.
+
 Błasiok and Nakkiran (2023). With residuals r_i = [correct] − u_i at the confidences u_i,
 
     smECE_σ = ∫₀¹ |r̂_σ(t)| dt,   r̂_σ(t) = (1/n) Σ_i r_i K_σ(t, u_i)

@@ -123,12 +123,8 @@ def section(kind: str, label: str, heading: str, *children: Child, id: str | Non
     )
 
 
-def bound_section(
-    sentence: str, conditions: Sequence[str], not_promised: Sequence[str], no_bound: str
-) -> Markup:
+def bound_section(sentence: str, conditions: Sequence[str], not_promised: Sequence[str]) -> Markup:
     """What is promised about accuracy, under which conditions, and what is not."""
-    if no_bound:
-        return section("bound", "", "No accuracy bound", el("p", prose(no_bound)))
     return section(
         "bound",
         "",

@@ -266,7 +266,7 @@ def _bound(selection: Selection) -> Markup | None:
             " This compares checkpoints on the validation examples that they share; counts of "
             f"correct answers alone give {bound.bound_pp:.2f} points."
         )
-    return document.bound_section(sentence, conditions, bound.not_promised, "")
+    return document.bound_section(sentence, conditions, bound.not_promised)
 
 
 def _table(selection: Selection, names: Sequence[str], *, first: int | None = None) -> Markup:

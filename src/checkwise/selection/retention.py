@@ -1,7 +1,7 @@
 """Which weights stay on disk: small policies that combine, and those of own runs.
 
 A policy is pure. It names the steps that stay among those that were saved, by what is known of the
-run; ``deleting`` deletes the others.
+run; ``checkwise.store`` deletes the others.
 """
 
 from __future__ import annotations

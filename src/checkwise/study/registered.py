@@ -1,4 +1,4 @@
-"""A choice as the log of registrations keeps it, and when two of them are the same."""
+"""What was registered: one rule, or a set of contrasts, as the log of registrations keeps them."""
 
 from __future__ import annotations
 

@@ -263,7 +263,7 @@ def _bound(facts: CohortFacts) -> Markup | None:
         f"In each run, with probability at least {1 - bound.alpha:g}, the population mean source "
         f"accuracy of what {facts.rules[0]} chose is at most {size} below the best checkpoint."
     )
-    return bound_section(sentence, bound.conditions, bound.not_promised, "")
+    return bound_section(sentence, bound.conditions, bound.not_promised)
 
 
 def _method(facts: CohortFacts) -> Markup:

@@ -93,7 +93,6 @@ class CohortFacts:
     by_dataset: dict[str, tuple[Contrast, ...]]
     source: tuple[SourceFacts, ...]
     bound: BoundFacts | None
-    no_bound: str
     chosen: Mapping[str, Mapping[RunKey, Selection]]
     example: Selection
     registered: Registered
@@ -138,7 +137,6 @@ def cohort_facts(
     keys = sorted(leading)
     differ = [k for k in keys if k in usual and leading[k].step != usual[k].step] or keys
     example = differ[median_run([len(leading[key].feasible_steps) for key in differ])]
-    bound, no_bound = _bound([leading[key] for key in keys])
     return CohortFacts(
         name=cohort.name,
         role=cohort.role,
@@ -157,8 +155,7 @@ def cohort_facts(
         by_algorithm=_split(tables[0], "algorithm"),
         by_dataset=_split(tables[0], "dataset"),
         source=tuple(source_facts(rule, chosen[rule], usual) for rule in chosen),
-        bound=bound,
-        no_bound=no_bound,
+        bound=_bound([leading[key] for key in keys]),
         chosen=chosen,
         example=leading[example],
         registered=registrations(
@@ -244,10 +241,10 @@ def source_facts(
     )
 
 
-def _bound(selections: Sequence[Selection]) -> tuple[BoundFacts | None, str]:
+def _bound(selections: Sequence[Selection]) -> BoundFacts | None:
     try:
         bounds: list[Guarantee] = [selection.guarantee(paired=False) for selection in selections]
-    except NoGuaranteeError as error:
-        return None, str(error)
+    except NoGuaranteeError:
+        return None
     points = [bound.bound_pp for bound in bounds]
-    return (BoundFacts(min(points), float(np.median(points)), max(points), bounds[0].alpha), "")
+    return BoundFacts(min(points), float(np.median(points)), max(points), bounds[0].alpha)

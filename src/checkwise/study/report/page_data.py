@@ -28,7 +28,6 @@ SHOWN: Final = ("accuracy", "nll", "ece", "cwece")
 LISTED: Final = 5
 
 Chosen = Mapping[str, Mapping[RunKey, Selection]]
-Held = tuple[dict[str, Any], dict[str, Any]]
 
 
 def cohort_data(

@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from checkwise.errors import InputError
 from checkwise.predict import ONE_THREAD, Child
@@ -67,6 +68,13 @@ class _Processes:
         return failures
 
 
+EXECUTORS: Final[dict[str, Callable[[ExecutorSettings], Executor]]] = {
+    "local": lambda settings: LocalExecutor(),
+    "slurm": SlurmExecutor,
+    "ray": RayExecutor,
+}
+
+
 def get_executor(settings: ExecutorSettings) -> Executor:
     if settings.kind not in TAKES:
         raise InputError(
@@ -83,9 +91,7 @@ def get_executor(settings: ExecutorSettings) -> Executor:
                 code="unsupported",
             )
     worker_count(settings)
-    if settings.kind == "slurm":
-        return SlurmExecutor(settings)
-    return RayExecutor(settings) if settings.kind == "ray" else LocalExecutor()
+    return EXECUTORS[settings.kind](settings)
 
 
 def worker_count(settings: ExecutorSettings) -> int:

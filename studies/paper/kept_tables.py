@@ -1,6 +1,6 @@
 """Tables that need saved logits, which are not packed: computed once, kept as their numbers.
 
-    python -m studies.paper.logit_tables SET COHORT...
+    python -m studies.paper.kept_tables SET COHORT...
 
 computes the tables of one set from its cohorts, where their logits lie, and keeps them with a
 fingerprint of the source journals that they belong to.
