@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-
-import pytest
+from collections.abc import Sequence
 
 import checkwise
 
@@ -30,31 +30,52 @@ def fresh(code: str) -> str:
     return done.stdout.strip()
 
 
+def each_alone(codes: Sequence[str]) -> list[str]:
+    """What each code prints or raises in an interpreter of its own, forked from an empty one."""
+    alone = (
+        "import contextlib, io, json, os, sys\n"
+        "for code in json.load(sys.stdin):\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        said = io.StringIO()\n"
+        "        try:\n"
+        "            with contextlib.redirect_stdout(said):\n"
+        "                exec(code)\n"
+        "        except BaseException as error:\n"
+        "            print(repr(error), file=said)\n"
+        "        os.write(1, (json.dumps(said.getvalue().strip()) + '\\n').encode())\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(child, 0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", alone], input=json.dumps(codes), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 def test_there_are_few_names_to_learn() -> None:
     assert len(checkwise.__all__) <= 25
     assert not {"Cohort", "store", "readers", "selection", *OF_STUDIES} & set(checkwise.__all__)
 
 
-@pytest.mark.parametrize("name", checkwise.__all__)
-def test_every_name_is_there_in_a_fresh_interpreter(name: str) -> None:
-    fresh(f"import checkwise as cw; cw.{name}")
+def test_every_name_is_there_in_a_fresh_interpreter() -> None:
+    pages = ("study.train.build_algorithm", "testing.check_rule", "study.Cohort.open")
+    names = [*checkwise.__all__, *pages]
+    said = each_alone([f"import checkwise as cw; cw.{name}" for name in names])
+    assert dict(zip(names, said, strict=True)) == dict.fromkeys(names, "")
 
 
-@pytest.mark.parametrize("part", [*PARTS, *(f"study.{part}" for part in OF_STUDIES)])
-def test_every_part_is_an_attribute_of_the_package(part: str) -> None:
-    assert fresh(f"import checkwise as cw; print(cw.{part}.__name__)") == f"checkwise.{part}"
+def test_every_part_is_an_attribute_of_the_package() -> None:
+    parts = [*PARTS, *(f"study.{part}" for part in OF_STUDIES)]
+    said = each_alone([f"import checkwise as cw; print(cw.{part}.__name__)" for part in parts])
+    assert said == [f"checkwise.{part}" for part in parts]
 
 
-@pytest.mark.parametrize("part", [*OF_STUDIES, "store", "readers", "Cohort"])
-def test_what_only_studies_use_is_no_name_of_the_package(part: str) -> None:
-    assert fresh(f"import checkwise as cw; print(hasattr(cw, {part!r}))") == "False"
-
-
-@pytest.mark.parametrize(
-    "name", ["study.train.build_algorithm", "testing.check_rule", "study.Cohort.open"]
-)
-def test_a_name_from_the_pages_is_there_at_once(name: str) -> None:
-    assert fresh(f"import checkwise as cw; print(callable(cw.{name}))") == "True"
+def test_what_only_studies_use_is_no_name_of_the_package() -> None:
+    others = [*OF_STUDIES, "store", "readers", "Cohort"]
+    said = each_alone([f"import checkwise as cw; print(hasattr(cw, {part!r}))" for part in others])
+    assert dict(zip(others, said, strict=True)) == dict.fromkeys(others, "False")
 
 
 def test_the_package_lists_its_names_without_loading_them() -> None:
