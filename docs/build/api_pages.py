@@ -46,7 +46,7 @@ PUBLIC = {
     "testing": ("testing", "check_metric check_rule"),
     "data": (
         "study.data",
-        "DATASETS EMBEDDED DomainDataset Duplicates MinibatchSampler Place RemovedRow augment "
+        "DATASETS EMBEDDED DomainDataset MinibatchSampler Place augment "
         "cache_dir dataset_names domain_names from_arrays frozen_features list_images "
         "open_dataset open_features open_image_folder seed_hash split split_both split_groups "
         "with_classes with_places",

@@ -72,11 +72,13 @@ class Contrast:
 
     @property
     def of_runs(self) -> tuple[float, float, float]:
+        """The mean over runs, and the ends of its percentile interval."""
         low, high = self.over_runs or (self.low, self.high)
         return self.mean if self.mean_over_runs is None else self.mean_over_runs, low, high
 
     @property
     def leading(self) -> LeadingUnit:
+        """The unit that leads, as far as the runs allow one."""
         blocks, domains = (
             self.units[name].groups if name in self.units else 0 for name in ("block", "domain")
         )
@@ -129,6 +131,7 @@ class Differences:
         return np.asarray(factors * (self.of_rule - self.of_reference))
 
     def among(self, keep: BoolArray) -> Differences:
+        """Only the marked runs."""
         return replace(
             self,
             keys=marked(self.keys, keep),
@@ -137,6 +140,7 @@ class Differences:
         )
 
     def finite(self, metric: str) -> tuple[tuple[RunKey, ...], FloatArray]:
+        """The runs with a finite difference in a metric, and those differences."""
         column = self.values[:, self.metrics.index(metric)]
         keep = np.isfinite(column)
         return marked(self.keys, keep), column[keep]

@@ -68,6 +68,7 @@ class Method:
 
     @property
     def label(self) -> str:
+        """What tables call it."""
         if self.title:
             return self.title
         params = ", ".join(f"{name}={plain(value)}" for name, value in self.params.items())
@@ -92,6 +93,7 @@ class Method:
 
     @property
     def needs_text(self) -> str:
+        """What has to be there, in words."""
         needs = ", ".join(sorted(self.needs))
         exploratory = " (exploratory)" if self.guard else ""
         return (f"{needs}, target labels (not deployable)" if self.oracle else needs) + exploratory
@@ -110,6 +112,7 @@ class Method:
         return replace(self, name=f"{base}@{split}{plus}{suffix}", split=split)
 
     def called(self, title: str) -> Method:
+        """The same under another title."""
         return replace(self, title=title)
 
     def taking(self, shared: Mapping[str, Any]) -> Method:
@@ -128,6 +131,7 @@ class Method:
         return Choice.of(self.rule, guard=self.guard, **domains, **self.params)
 
     def check_is_rule(self) -> None:
+        """Refuse what does not pick a step of every run from that run's source validation."""
         if not self.is_rule:
             raise InputError(
                 f"Expected a rule that chooses from source validation alone, but {self.name} does "
@@ -136,6 +140,7 @@ class Method:
             )
 
     def check_chooses(self) -> None:
+        """Refuse what does not choose one checkpoint."""
         if self.rule is not None and not self.expected:
             return
         reason = "is a mean over the feasible set" if self.expected else "makes a new model"

@@ -58,6 +58,7 @@ class Outcome:
 
     @property
     def deployed(self) -> RunKey:
+        """The run that the model comes from."""
         return self.run or self.key
 
     @property

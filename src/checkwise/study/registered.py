@@ -367,6 +367,7 @@ def register_set(cohort: Cohort, fixed: ContrastSet) -> RegisteredSet:
 
 
 def registered_sets(path: Path) -> tuple[RegisteredSet, ...]:
+    """Every set in a cohort's log, in order."""
     lines = read_lines(path)
     log = _Log(path, [line.content for line in lines])
     return tuple(

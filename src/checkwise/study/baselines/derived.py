@@ -80,6 +80,7 @@ def write(
     heldout: Mapping[str, Mapping[str, Any]],
     weights: bytes | None = None,
 ) -> Path:
+    """Write one result; ``weights`` is the content of a safetensors file."""
     folder = folder_of(cohort, record.method, record.run)
     for place in (folder.parents[1], folder.parent):
         check_folder(place)

@@ -99,6 +99,7 @@ class Recipe:
         params: Values,
         needs: Needs = FROM_WEIGHTS,
     ) -> Recipe:
+        """A recipe that makes a model of every run by itself."""
         return cls(
             summary,
             lambda runs, params: plan(runs[0], params),
@@ -108,6 +109,7 @@ class Recipe:
         )
 
     def variant(self, summary: str, **params: Any) -> Recipe:
+        """The same recipe with other defaults."""
         return replace(self, summary=summary, params={**self.params, **params})
 
     def complete(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,4 +124,5 @@ class Recipe:
         return {**self.params, **params}
 
     def group_of(self, key: RunKey) -> tuple[Any, ...]:
+        """What the runs of one group have in common with this one."""
         return tuple(getattr(key, name) for name in self.share)

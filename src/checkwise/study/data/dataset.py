@@ -71,13 +71,16 @@ class DomainDataset:
 
     @property
     def num_classes(self) -> int:
+        """The number of classes."""
         return len(self.classes)
 
     @property
     def sizes(self) -> tuple[int, ...]:
+        """The number of examples in each domain."""
         return tuple(len(y) for y in self.y)
 
     def domain_index(self, domain: str) -> int:
+        """The position of ``domain``; an unknown name lists the known ones."""
         check_domain_name(self.name, domain, self.domains)
         return self.domains.index(domain)
 
@@ -87,6 +90,7 @@ class DomainDataset:
         return tuple(place.name for place in self.places) or self.domains
 
     def target_index(self, name: str) -> int:
+        """Return the position of a place or domain that is held out."""
         check_domain_name(self.name, name, self.targets)
         return self.targets.index(name)
 

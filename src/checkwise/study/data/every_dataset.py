@@ -120,6 +120,7 @@ DATASETS: dict[str, Callable[..., DomainDataset]] = {
 
 
 def dataset_names() -> tuple[str, ...]:
+    """The names ``open_dataset`` knows."""
     return tuple(DATASETS)
 
 

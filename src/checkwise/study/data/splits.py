@@ -301,6 +301,7 @@ class MinibatchSampler:
         self._blocks: dict[int, list[tuple[Indices, ...]]] = {}  # the one in use
 
     def next(self) -> tuple[Indices, ...]:
+        """Return the next minibatch: one read-only array of ``batch_size`` rows per domain."""
         block, offset = divmod(self._drawn, BLOCK)
         if block not in self._blocks:
             self._blocks = {block: self._draw(block)}

@@ -130,6 +130,7 @@ def write_figures(
     example: int | None = None,
     roots: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, str | None]]:
+    """Write figures one by one: each name, and why it could not be drawn if it could not."""
     shown = Shown(Pool.of(cohorts), run, example, dict(roots or {}))
     unknown = [name for name in only if name not in FIGURES]
     if unknown:

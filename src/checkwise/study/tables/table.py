@@ -59,6 +59,7 @@ class Table:
     signed: bool = False  # whether the numbers are differences, shown with a plus sign
 
     def records(self) -> list[dict[str, Any]]:
+        """One row per number."""
         return [
             {
                 **dict(zip(self.labels, cell.row, strict=True)),
@@ -80,15 +81,18 @@ class Table:
 
     @naming_extras()
     def frame(self) -> pandas.DataFrame:
+        """The same for computing."""
         import pandas
 
         frame = pandas.DataFrame(rows := self.records())
         return frame.astype({"resamples": "Int64", "seed": "Int64"}) if rows else frame
 
     def value(self, *row: str, measure: str, role: str | None = None) -> float:
+        """One number by its labels, for callers that know what they look for."""
         return self.cell(*row, measure=measure, role=role).value
 
     def cell(self, *row: str, measure: str, role: str | None = None) -> Cell:
+        """One cell by its labels."""
         return next(
             cell
             for cell in self.cells

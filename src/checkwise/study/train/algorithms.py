@@ -457,6 +457,7 @@ def unregister(name: str) -> None:
 
 
 def algorithm_names() -> tuple[str, ...]:
+    """The names `build_algorithm` knows."""
     return tuple(ALGORITHMS)
 
 

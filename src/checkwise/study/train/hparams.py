@@ -58,6 +58,7 @@ class Hyperparameter:
 
     @property
     def wanted(self) -> str:
+        """What it may be, in words."""
         number = "an integer" if isinstance(self.default, int) else "a number"
         return f"{number} in [{self.low:g}, {self.high:g})"
 
@@ -148,6 +149,7 @@ def known_names() -> tuple[str, ...]:
 
 
 def default_hparams(kind: Kind, algorithm: str) -> dict[str, Value]:
+    """The defaults of one algorithm on one kind of data."""
     return {row.name: row.default for row in _rows(kind, algorithm)}
 
 
