@@ -200,6 +200,17 @@ def test_names_of_data_that_are_not_there_are_not_checked(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("seeds", ["draws = 2", "hparams_seeds = [1, 2]"])
+def test_a_study_without_the_default_seed_is_estimated(
+    seeds: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    algorithms = 'algorithms = ["ERM", "VREx"]'
+    study = write_tiny(tmp_path, (algorithms, f"{algorithms}\n{seeds}"), ("= 8", "= [8, 16]"))
+    code, printed, _ = call(capsys, "study", "run", study, "--dry-run", "--workers", 1)
+    assert code == 0
+    assert "About " in printed
+
+
 def test_inner_runs_are_planned_without_decoding(
     zoo: Path, own_cache: Path, tmp_path: Path
 ) -> None:

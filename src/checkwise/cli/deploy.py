@@ -130,7 +130,9 @@ def _average(text: str | None) -> tuple[str | None, int | str | None]:
     if text == "all":
         return "probabilities", text
     if not text.isascii() or not text.isdigit() or int(text[:9]) < 1:
-        raise InputError(f"Expected --average as a number, all or weights, but got {text!r:.40}.")
+        raise InputError(
+            f"Expected --average as a number from 1, all or weights, but got {text!r:.40}."
+        )
     return "probabilities", int(text[:9])
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkwise.cli.command import option
+from checkwise.cli.hints import without_log
 from checkwise.cli.options import Choosing, Reading, load_plugins
 from checkwise.cli.printing import SCHEMA, json_text
 from checkwise.errors import CheckwiseWarning, Code, InputError
@@ -130,7 +131,8 @@ def take(
     except InputError as error:
         unlike = error.code in ("missing", "format") and path.is_file()
         if path.suffix != ".json" or not unlike:
-            raise
+            missing = error.code == "missing"
+            raise (without_log(path) if missing else None) or error from None
         raise InputError(
             f"Expected choice.json of `checkwise select`, or a run, but {path} is neither: choose "
             "with `checkwise select … -o choice.json`.",

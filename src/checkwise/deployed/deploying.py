@@ -294,7 +294,8 @@ def _model(models: RunModels, selection: Selection, asked: Asked) -> DeployedMod
     if asked.count is not None and len(steps) < asked.count:
         fewer = (
             f"{asked.count} members were asked for, but {len(steps)} checkpoints with weights are "
-            "near enough to the best; average_within_pp and KeepMembers keep more during training",
+            "near enough to the best; --within-pp takes more, average_within_pp and KeepMembers "
+            "keep more during training",
         )
     if asked.average == "weights":
         mean = models.mean(steps)

@@ -94,7 +94,7 @@ class JsonLines:
         if is_first:
             raise NoRecordsError(
                 f"Expected one JSON record per line, but {self.path} holds no complete record: "
-                "wait for the first checkpoint, or check that this is the right file.",
+                "it is cut off, empty as yet, or of another kind.",
                 code="empty",
             )
 

@@ -213,7 +213,8 @@ def _distance(s: Selection) -> str:
     best, order = _best_index(s), s.columns.order_by(judged.metric)
     if order[s.index] == order[best]:
         also = "" if s.index == best else f", as at step {s.trajectory.steps[best]}"
-        return f"the best of {checkpoints(s)}{also}"
+        lost = s.trajectory.n_diverged
+        return f"the best of {checkpoints(s)}{also}" + f", {lost} of them left out" * (lost > 0)
     there = f"{_shown(judged.metric, judged.best, judged.value)} at step {s.trajectory.steps[best]}"
     if judged.metric == ACCURACY:
         gap = f"{s.gap_pp:.2f}"
@@ -411,12 +412,16 @@ def _guarded(s: Selection, answer: str, *, offer: bool) -> str:
 def cautions(s: Selection) -> list[str]:
     """What to be careful about, a sentence each."""
     coarseness, lost = coarse(s), s.trajectory.n_diverged
-    were = "was" if lost == 1 else "were"
+    were, run = "was" if lost == 1 else "were", s.trajectory
+    gone = shortened([str(step) for step in run.steps[run.diverged]])
     found = [
+        f"{checkpoints(s)} have an accuracy of 0: look at how validation is made."
+        if s.accuracy == 0 and s.gap_pp == 0
+        else "",
         f"{coarseness}." if coarseness else "",
         _ties(s),
         _edge(s),
-        f"{counted(lost, 'diverged checkpoint')} {were} left out." if lost else "",
+        f"{counted(lost, 'diverged checkpoint')} {were} left out: step {gone}." if lost else "",
     ]
     return [sentence for sentence in found if sentence]
 

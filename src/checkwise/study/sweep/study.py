@@ -214,7 +214,8 @@ class Study(RunSettings):
 
     def overrides(self, hparams_seed: int) -> dict[str, Value | LogUniform]:
         """The hyperparameters that the study fixes for runs with this seed."""
-        at = self.hparams_seeds.index(hparams_seed)
+        seeds = self.hparams_seeds  # an estimate is of seed 0, planned or not
+        at = seeds.index(hparams_seed) if hparams_seed in seeds else 0
         return {
             name: value[at] if isinstance(value, tuple) else value
             for name, value in self.hparams.items()

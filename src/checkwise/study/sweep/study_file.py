@@ -87,8 +87,8 @@ def _read(source: Path | str) -> tuple[Path, dict[str, Any]]:
             what = "{!r} is a folder" if path.is_dir() else "there is no file {!r}"
             raise InputError(
                 "Expected a study file (.toml) or the name of a shipped study, but "
-                f"{what.format(str(source))}: {near(str(source), known)} Shipped are "
-                f"{listed(list(known))}.",
+                f"{what.format(str(source))}: {near(str(source), known, 'check the path.')} "
+                f"Shipped are {listed(list(known))}.",
                 code="unknown",
             )
         path = known[str(source)]

@@ -264,10 +264,10 @@ def read_toml(path: Path, what: str = "a study file") -> dict[str, Any]:
         ) from None
 
 
-def near(name: object, known: Iterable[str]) -> str:
+def near(name: object, known: Iterable[str], otherwise: str = "remove or correct it.") -> str:
     text = name if isinstance(name, str) else value_shown(name)
     nearest = difflib.get_close_matches(text[:LONGEST_NAME], list(known), n=1)
-    return f"did you mean {nearest[0]!r}?" if nearest else "remove or correct it."
+    return f"did you mean {nearest[0]!r}?" if nearest else otherwise
 
 
 def _ended(advice: str) -> str:
