@@ -59,6 +59,25 @@ def test_values_are_those_of_double_precision_to_5e_9() -> None:
     assert max(found.values()) > 0, "nothing was computed in single precision"
 
 
+def test_rows_that_are_alike_stay_below_2e_7() -> None:
+    """Rounding does not average out over equal rows, nor over logits of few values."""
+    rng, y = np.random.default_rng(0), np.arange(5000) % 65
+    alike = np.repeat(rng.normal(size=(1, 65)), 5000, axis=0)
+    for z in (alike, np.zeros((5000, 65)), np.round(2 * rng.normal(size=(5000, 65))) / 2):
+        single = evaluate(logits=z.astype(np.float32), labels=y)
+        assert apart(single, evaluate(logits=z.astype(np.float32).astype(float), labels=y)) < 2e-7
+
+
+def test_a_few_rows_are_added_in_double_precision_whatever_came_before() -> None:
+    z, y = drawn(2, 100, 5.0)
+    mixed, others = Accumulator(classes=100), Accumulator(classes=100)
+    mixed.update(logits=z[:1].astype(float), labels=y[:1])
+    others.update(probs=probabilities(z[:1]), labels=y[:1])
+    for accumulator in (mixed, others):
+        accumulator.update(logits=z[1:], labels=y[1:])
+        assert apart(accumulator.result(), evaluate(logits=z.astype(float), labels=y)) < 1e-12
+
+
 def test_batches_of_any_size_and_a_restart_change_nothing() -> None:
     rng = np.random.default_rng(0)
     for name, (z, y) in CASES.items():

@@ -59,8 +59,8 @@ def test_any_counts_of_any_predictions(n: int, classes: int, seed: int) -> None:
     counts[:, random.integers(0, n)] += 1  # no sample is empty
     fast = resampled(RESAMPLED, counts, logits=logits, labels=labels)
     slow = literal(counts, {"logits": logits}, labels)
-    for name in RESAMPLED:
-        np.testing.assert_allclose(fast[name], slow[name], rtol=0, atol=1e-9, err_msg=name)
+    for name in RESAMPLED:  # to what eight moments leave of a Gaussian: see `gaussians`
+        np.testing.assert_allclose(fast[name], slow[name], rtol=0, atol=6e-9, err_msg=name)
 
 
 def test_every_example_once_is_the_report_itself() -> None:

@@ -118,3 +118,8 @@ def test_diverged_checkpoints_are_not_judged() -> None:
         diverged=[True, False],
     )
     assert impossible(run) == []
+
+
+def test_a_run_without_accuracy_has_no_count_to_check() -> None:
+    run = Trajectory(steps=[1, 2], domains=["val"], values={"nll": [[0.5], [0.4]]}, counts=[500])
+    assert impossible(run) == []

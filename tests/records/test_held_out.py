@@ -31,6 +31,7 @@ HELD_OUT = [
     "testloader", "testdev", "testfold", "testv2", "minitest", "testdataset", "testb", "withheld",
     "excluded", "not_seen", "neverSeen", "kept out", "nearood", "farOOD", "newtest", "leave_out",
     "t e s t", "T-E-S-T", "t_e_s_t 2", "photo t.e.s.t", "o o d", "h e l d   o u t", "u.n.s.e.e.n",
+    "A o.o.d.", "site B (o.o.d.)", "i.i.d. o.o.d.", "U.S. t.e.s.t.", "t.e.s.t. x",
 ]  # fmt: skip
 LOOK_ALIKE = {
     "t": "тτｔ𝐭ŧᴛ", "e": "еεｅéᴇ", "s": "ѕｓꜱş", "o": "оοօøｏ", "h": "һհħ", "T": "ТΤᎢꓔＴ🅃",

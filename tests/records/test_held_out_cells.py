@@ -53,6 +53,7 @@ ASKED: list[tuple[str, list[Any]]] = [
         ["dev", "eval"], ["tr", "va"], ["photo_va", "photo_te"], ["t e s t"] * 2,
     )),
     *((column, [0, 1]) for column in ("seen", "unseen", "subset", "eval_set", "source", "m/split")),
+    ("in_test_set", [None, 1]), ("on_ood_images", ["1", ""]), ("seen", ["1", ""]),
     ("seen", [1, 0, None]), ("unseen", ["0", "1"]), ("x", ["va", "te"]), ("x", ["T E S T", "a"]),
     ("x", [{"split": 0}, {"split": 1}]), ("x", ['{"split": 0}', '{"split": 1}']),
 ]  # fmt: skip

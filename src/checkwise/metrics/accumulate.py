@@ -23,9 +23,10 @@ class Accumulator:
 
     Memory depends on the number of classes and bins, not of examples. Results do not depend on how
     examples were batched: counts exactly, the others up to rounding (1e-12). Merged ones are those
-    of the whole to 1e-12 as well, or to 5e-9 where logits come in single precision, because they
-    are added in blocks of a fixed number of rows; the rows of a block that is not yet full are kept
-    until it is. Can be pickled; not safe to update from two threads at once.
+    of the whole to 1e-12 as well, or to 5e-9 (2e-7 where rows are alike) where logits come in
+    single precision, because they are added in blocks of a fixed number of rows; the rows of a
+    block that is not yet full are kept until it is. Can be pickled; not safe to update from two
+    threads at once.
 
     Args:
         classes: number of classes C, at least 2.
@@ -59,6 +60,7 @@ class Accumulator:
         self.n = 0
         self._sums: Sums | None = None
         self._waiting: tuple[Array, Array] | None = None  # logits of less than a block, labels
+        self._single = False  # whether a block was added in single precision
         self._examples: list[CountedExamples] | None = [] if examples or logits else None
         self._logits = logits
 
@@ -86,7 +88,7 @@ class Accumulator:
             block = 0
         outcomes = outcomes or Outcomes.of(0 if self._examples is None else n)
         sums = self._sums or new_sums(self.classes, self.bins, self.bandwidth)
-        waiting = self._waiting
+        waiting, in_single = self._waiting, self._single
         grid = new_grid(self.bins, self.bandwidth)
         for start, values, labels in predictions.blocks(block or 1):
             out = outcomes.rows(start, start + len(labels))
@@ -107,6 +109,8 @@ class Accumulator:
                 bad += whole * (bad >= 0)
             if bad >= 0:
                 predictions.refuse(start + bad, values[bad], int(labels[bad]))
+            in_single |= single and whole > 0
+        self._single = in_single
         self._waiting = waiting
         self._sums = sums
         self.n += n
@@ -134,6 +138,7 @@ class Accumulator:
         for mine, theirs in zip(self._sums, other._sums, strict=True):
             mine += theirs
         self.n += other.n
+        self._single |= other._single
         if other._waiting is not None:
             z, labels = other._waiting
             self.n -= len(labels)
@@ -165,7 +170,7 @@ class Accumulator:
         if self._waiting is None:
             return self._sums
         whole = Sums(*(part.copy() for part in self._sums))
-        kind = np.float32 if self.n > len(self._waiting[1]) else np.float64
+        kind = np.float32 if self._single else np.float64
         add(*self._waiting, -1.0, new_grid(self.bins, self.bandwidth), whole, Outcomes.of(0), kind)
         return whole
 

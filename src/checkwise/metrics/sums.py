@@ -5,7 +5,8 @@ the true class, the few probabilities above tau) is listed and added one by one 
 and cell; all others are powers that are summed column by column (see `gaussians`).
 
 Logits in single precision may be exponentiated in it, in blocks of fixed sizes: errors of 1e-7 in
-each probability average out over the rows of a block, and sums are the same however examples came.
+each probability average out over the rows of a block, unless rows are alike, and sums are the same
+however examples came.
 A probability that might lie on the other side of a hard edge is computed again.
 """
 

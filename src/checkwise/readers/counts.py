@@ -35,7 +35,7 @@ def impossible_accuracy(runs: Sequence[LoadedRun]) -> str | None:
 
 def impossible(run: Trajectory) -> list[tuple[int, int]]:
     """Where accuracy × n is not whole, even allowing for how the accuracy was rounded."""
-    if run.counts is None or run.correct is not None:
+    if run.counts is None or run.correct is not None or "accuracy" not in run.values:
         return []
     return [
         (t, e)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -65,7 +66,7 @@ def logs_of(path: Path, every: Iterable[Run]) -> list[Log]:
     return [
         Log(
             path=run.path,
-            trainer=replace(MLFLOW, folders=_places(run.artifacts)),
+            trainer=replace(MLFLOW, folders=_places(run)),
             header=run.keys,
             columns=each(run.points),
             run=names[run.identifier],
@@ -76,8 +77,14 @@ def logs_of(path: Path, every: Iterable[Run]) -> list[Log]:
     ]
 
 
-def _places(artifacts: Path | None) -> tuple[str, ...]:
-    return () if artifacts is None else (str(artifacts), str(artifacts / "checkpoints"))
+def _places(run: Run) -> tuple[str, ...]:
+    """Where its checkpoints may be, as seen from the folder of its log."""
+    if run.artifacts is None:
+        return ()
+    folder = run.path if run.path.is_dir() else run.path.parent
+    away = run.artifacts.is_absolute()
+    place = run.artifacts if away else Path(os.path.relpath(run.artifacts, folder))
+    return str(place), str(place / "checkpoints")
 
 
 def _model_files(models: Sequence[tuple[Path | None, int | None]]) -> dict[int, str]:

@@ -52,6 +52,9 @@ _HELD_OUT = re.compile(rf"\b(?:{'|'.join(HELD_OUT_WORDS)})\b")
 _STEM = re.compile("test|tst|target|tgt|ood|seen|held|out|excluded", re.IGNORECASE)  # of all these
 # `t e s t`, `o_o_d`: single letters, of which a reader makes a word. No sign is tried twice.
 _SPACED = re.compile(r"(?<![^\W\d_])[^\W\d_](?:[\W_]++[^\W\d_](?![^\W\d_])){2,}+")
+# `A o.o.d.`, `U.S. t.e.s.t.`: those of them that the same signs join.
+_ALIKE = re.compile(r"(?<![^\W\d_])[^\W\d_]([\W_]{1,3})[^\W\d_](?:\1[^\W\d_])+(?![^\W\d_])")
+_JOINTS = re.compile(r"[\W_]")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+")
 # Letters of other scripts that look like Latin ones; those of Latin itself have it in their names.
 _LOOK_ALIKE = str.maketrans(
@@ -82,11 +85,15 @@ def looks_held_out(name: str) -> bool:
         ['Test', 'ood-photo', 'photo_test2', 'held out']
     """
     plain = _as_it_looks(name)
-    if plain == name and not _STEM.search(name.replace(".", "")):
+    forms = _forms(plain)
+    if plain == name and not any(_STEM.search(form.replace(".", "")) for form in forms):
         return False
     if _TURNING.search(name) and looks_held_out(plain[::-1]):
         return True
-    return bool(_HELD_OUT.search(" ".join(words(plain)))) or any(map(_runs_together, _runs(plain)))
+    return any(
+        _HELD_OUT.search(" ".join(words(form))) or any(map(_runs_together, _runs(form)))
+        for form in forms
+    )
 
 
 def is_held_out_word(name: str, beside: Collection[str] = ()) -> bool:
@@ -101,10 +108,18 @@ def is_held_out_word(name: str, beside: Collection[str] = ()) -> bool:
     plain = _as_it_looks(name)
     if _TURNING.search(name) and is_held_out_word(plain[::-1], beside):
         return True
-    said = [_HELD_OUT.sub(" ", " ".join(words(plain))).split(), _runs(plain)]
+    forms = _forms(plain)
+    said = [_HELD_OUT.sub(" ", " ".join(words(form))).split() for form in forms]
     return looks_held_out(plain) and any(
-        all(word in beside or _runs_together(word) for word in one) for one in said
+        all(word in beside or _runs_together(word) for word in one)
+        for one in (*said, *map(_runs, forms))
     )
+
+
+def _forms(plain: str) -> set[str]:
+    """A name as it is, and with single letters read as words."""
+    joined = (one.sub(lambda at: _JOINTS.sub("", at[0]), plain) for one in (_SPACED, _ALIKE))
+    return {plain, *joined}
 
 
 def _runs(plain: str) -> list[str]:
@@ -161,7 +176,7 @@ def _as_it_looks(name: str) -> str:
             if sign not in _FILLERS
             and (sign.isspace() or unicodedata.category(sign) not in ("Cc", "Cf", "Mn", "Me"))
         )
-    return _SPACED.sub(lambda spaced: re.sub(r"[\W_]", "", spaced[0]), name)
+    return name
 
 
 def _latin(sign: str) -> str:

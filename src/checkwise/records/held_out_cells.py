@@ -135,8 +135,7 @@ def _texts(column: str, cells: Iterable[Any]) -> Iterator[tuple[str, str]]:
         level = list(level)
         kinds = set(map(type, level))
         in_name = set(words(name.rpartition("/")[2]))
-        asks = kinds <= _FLAGS or bool(in_name & ASKING_WORDS) or in_name <= LONE_FLAGS
-        is_flag = bool(_marks(name)) or (asks and bool(_sides(name)))
+        is_flag = bool(_marks(name)) or ((kinds <= _FLAGS or _asks(in_name)) and bool(_sides(name)))
         is_number = _names_sets(name) and "fold" not in in_name  # one of several, of training too
         if kinds and kinds <= _NUMBERS and not (is_flag or is_number):
             level = [None]
@@ -209,6 +208,11 @@ def _marks(column: str) -> set[str]:
     return NO if other and other < in_name and other <= set(VALIDATION_WORDS) else set()
 
 
+def _asks(in_name: set[str]) -> bool:
+    """Whether the words of a column ask something that yes and no answer."""
+    return bool(in_name & ASKING_WORDS) or in_name <= LONE_FLAGS
+
+
 def _sides(column: str) -> set[str]:
     """Cells that would say a row is no validation, if the column is a flag; by its name."""
     name = column.rpartition("/")[2]
@@ -221,8 +225,11 @@ def _sides(column: str) -> set[str]:
 def _told_apart(column: str, texts: Collection[str]) -> set[str]:
     """The cells that tell rows apart by yes and no, in a column whose name says of what."""
     said = {text.lower() for text in texts} - {""}
-    both = not said.isdisjoint(YES) and not said.isdisjoint(NO)
-    return _sides(column) if both and said <= YES | NO else set()
+    asks = _asks(set(words(column.rpartition("/")[2])))
+    some = asks and "" in texts  # 1 where it holds, and nothing elsewhere
+    both = not said.isdisjoint(YES) and (some or not said.isdisjoint(NO))
+    sides = _sides(column) if both and said <= YES | NO else set()
+    return {*sides, ""} if sides == NO and said.isdisjoint(NO) else sides
 
 
 def _what_to_do(cells: Collection[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -87,6 +88,17 @@ def test_checkpoints_among_artifacts_are_found_where_the_store_was_moved(store: 
     run = _folder(store, "other/cnn", 2)
     places = [str(run / "artifacts" / "checkpoints" / f"epoch_{epoch}") for epoch in range(5)]
     assert load(run).paths == tuple(places)
+
+
+def test_checkpoints_among_artifacts_are_found_from_any_folder(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = _folder(store, "other/cnn", 2)
+    for here in (store, store.parent, run.parent, run):
+        monkeypatch.chdir(here)
+        for path in load(Path(os.path.relpath(run))).paths or ():
+            assert path is not None
+            assert Path(path).samefile(run / "artifacts" / "checkpoints" / Path(path).name)
 
 
 def test_weights_that_were_logged_as_artifacts_are_found(
