@@ -32,7 +32,7 @@ from checkwise.selection import (
 )
 from checkwise.store import write_text, writing
 from checkwise.sure import Stability
-from checkwise.words import RECOMMENDED, number
+from checkwise.words import RECOMMENDED, counted, number
 
 MOST_BARS: Final = 12
 _WIDTH, _HEIGHT = 400, 16
@@ -78,7 +78,7 @@ def _bars(stability: Stability) -> Markup:
         count = sum(share > 0 for share in stability.share.values()) - sum(
             share > 0 for share in shown.values()
         )
-        rows.append(_row(f"{count} others", others, False))
+        rows.append(_row(counted(count, "other"), others, False))
     return el("figure", el("table", el("tbody", rows), class_="shares"), el("figcaption", _CAPTION))
 
 

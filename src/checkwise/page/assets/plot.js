@@ -58,10 +58,11 @@ function drawRun(facts, width) {
     top += 138;
   }
   const bottom = top - 34;
-  for (const step of ticksBetween(steps[0], steps[steps.length - 1], width > 500 ? 8 : 4)) {
+  const ticks = ticksBetween(steps[0], steps[steps.length - 1], width > 500 ? 8 : 4);
+  for (const step of ticks.filter(Number.isInteger)) {
     parts.push(label(x(step), bottom + 18, tickText(step), 'tick', 'middle'));
   }
-  parts.push(label(width - RIGHT, bottom + 36, 'training step', 'axis', 'end'));
+  parts.push(label(width - RIGHT, bottom + 36, 'step', 'axis', 'end'));
   const guides = facts.marks.map((mark, i) =>
     line(x(steps[mark.index]), TOP, x(steps[mark.index]), bottom, `guide rule${i}`));
   const chose = facts.marks.map((mark) => `${mark.rule} chose step ${steps[mark.index]}`);
