@@ -245,7 +245,7 @@ def _timed_counts(
         try:
             points = log.columns(reading.speeds[domain]).values()
             seconds, speed = (np.array([float(cell) for cell in one.cells]) for one in points)
-        except (TypeError, ValueError):  # a cell that is no number
+        except (TypeError, ValueError, OverflowError):  # a cell that is no number
             return None
         if not len(seconds) or seconds.shape != speed.shape:
             return None

@@ -93,6 +93,15 @@ def test_the_damaged_state_of_a_run_is_refused(text: str, tmp_path: Path) -> Non
         cw.load(tmp_path)
 
 
+def test_a_speed_beyond_every_float_tells_no_number_of_examples(tmp_path: Path) -> None:
+    speed = f'"eval_runtime": 1, "eval_samples_per_second": {10**400}'
+    records = ", ".join(
+        f'{{"step": {k}, "eval_accuracy": 0.{k}, "eval_loss": 1, {speed}}}' for k in (1, 2)
+    )
+    (tmp_path / "trainer_state.json").write_text(f'{{"log_history": [{records}]}}')
+    assert cw.load(tmp_path).counts is None
+
+
 def test_a_state_that_was_cut_off_leaves_the_older_one(tmp_path: Path) -> None:
     records = ", ".join(f'{{"step": {k}, "eval_accuracy": 0.{k}, "eval_loss": 1}}' for k in (1, 2))
     states = {
