@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from statistics import median
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -193,11 +194,11 @@ def test_asking_often_or_at_the_end_is_the_same(
 
 def test_the_time_to_add_and_to_choose_does_not_grow_with_the_run() -> None:
     live = cw.LiveSelector("ac-nll")
-    seconds = []
-    for step in range(20_000):
-        started = perf_counter()
-        live.add(step, {"val": {"accuracy": 0.5 + step / 50_000, "nll": 1.0, "n": 50_000}})
-        if step % 100 == 99:
-            assert live.choice is not None
-        seconds.append(perf_counter() - started)
-    assert sum(seconds[-1000:]) < 3 * sum(seconds[:1000])
+    seconds = []  # of every hundred, on the processor: a busy machine may take any one away
+    for hundred in range(200):
+        started = process_time()
+        for step in range(100 * hundred, 100 * hundred + 100):
+            live.add(step, {"val": {"accuracy": 0.5 + step / 50_000, "nll": 1.0, "n": 50_000}})
+        assert live.choice is not None
+        seconds.append(process_time() - started)
+    assert median(seconds[-20:]) < 3 * median(seconds[:20])
